@@ -37,8 +37,7 @@ AT_ONCE: Mapping[str, Any] = {"unknown_for": "0s"}
 def table(trips: Trips) -> Deletions:
     """Let every file of the table be ten days old."""
     made = Deletions(trips)
-    for path in made.folder.rglob("*"):
-        age(path, days=10)
+    age_all(made.folder, days=10)
     return made
 
 
@@ -46,6 +45,13 @@ def age(path: Path, *, days: float) -> Path:
     written = time.time() - days * DAYS
     os.utime(path, (written, written))
     return path
+
+
+def age_all(folder: Path, *, days: float) -> None:
+    """Give all files below a folder one and the same time: none is newer than another."""
+    written = time.time() - days * DAYS
+    for path in folder.rglob("*"):
+        os.utime(path, (written, written))
 
 
 def lost(table: Deletions, name: str, *, days: float = 10) -> Path:
@@ -90,8 +96,7 @@ def test_files_of_another_table_that_writes_into_this_folder_are_no_orphans(driv
     """The other one has its metadata elsewhere, so that nothing in this folder tells of it. Its catalog does."""
     beside = table.trips.lake.trips(write__data__path=f"{table.folder}/data")
     beside.append(commits=2)
-    for path in table.folder.rglob("*"):
-        age(path, days=10)
+    age_all(table.folder, days=10)
     one = next((table.folder / "metadata").glob("*-m0.avro"))
     gone = age(Path(shutil.copy(one, one.with_name("lost-m0.avro"))), days=11)
 
@@ -113,8 +118,7 @@ def test_files_of_a_table_that_has_moved_away_are_no_orphans(driver: Driver, tri
         file.unlink()  # as write.metadata.delete-after-commit.enabled does
     table = Deletions(moved.lake.trips(location=f"file://{folder}"))
     table.trips.append(commits=5)
-    for path in folder.rglob("*"):
-        age(path, days=10)
+    age_all(folder, days=10)
 
     outcome = driver.carry_out(table, Service.ORPHANS, **AT_ONCE)
 
@@ -289,8 +293,7 @@ def test_what_others_keep_in_the_folder_stays(driver: Driver, table: Deletions, 
     (delta / "_delta_log").mkdir()
     (delta / "_delta_log" / f"{0:020}.json").write_text("{}")
     gone = lost(table, "gone")
-    for path in table.folder.rglob("*"):
-        age(path, days=10)
+    age_all(table.folder, days=10)
     others = {path for path in table.folder.rglob("*") if {"raw", "checkpoint"} & set(path.parts)}
 
     outcome = driver.carry_out(table, Service.ORPHANS, **AT_ONCE)

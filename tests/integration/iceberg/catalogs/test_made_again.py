@@ -162,6 +162,25 @@ def test_a_folder_of_a_hadoop_catalog_that_was_moved_away_takes_no_file_of_the_t
         assert (_files(moved), shop.count(), lost.exists()) == (before, 3, False)
 
 
+def test_a_copied_folder_in_a_hadoop_catalog_holds_the_orphans_of_its_original_back(
+    driver: Driver, spark: Any, tmp_path: Path
+) -> None:
+    """The copy still names the files of the original. It may need one that the original does not."""
+    shop = _Shop(spark, {"type": "hadoop", "warehouse": f"file://{tmp_path}/warehouse"})
+    shop.create(rows=3)
+    folder = shop.folder()
+    shutil.copytree(folder, folder.with_name("trips_of_before"))
+    lost = folder / "data" / "00000-9-3f6c1a52-0b7e-4f51-9d3c-5e8a7b6c4d21-00001.parquet"
+    lost.write_bytes(b"lost")
+    _age(folder)
+
+    outcome = driver.carry_out(shop.assigned(), Service.ORPHANS, unknown_for="0s")
+
+    assert isinstance(outcome, Failed)
+    assert "trips_of_before of the same catalog keeps its files in" in outcome.reason
+    assert lost.exists()
+
+
 def _files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 

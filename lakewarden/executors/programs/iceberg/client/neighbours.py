@@ -33,7 +33,8 @@ _KEPT = timedelta(hours=1)
 
 def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
     """Return the folders below a table's folder that other tables of its catalog name as theirs, by the path from
-    there, each with the name of its table. What the catalog refuses to show is left out.
+    there, each with the name of its table. What the catalog refuses to show is left out. So is a table without a
+    manifest list, as in a folder of a Hadoop catalog that was moved: no engine reads it or appends to it.
 
     Raises PermanentError if another table lies in the very folder of this one, or has lain there and still needs files
     of it. Raises TemporaryError if another table cannot be loaded.
@@ -43,6 +44,8 @@ def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
     for name, identifier in _others(table):
         for other in _shown(partial(_metadata, table, identifier), name):
             theirs = [f"{spelled.folder(one)}/" for one in _places(other)]
+            if home in theirs and _is_lost(table, other):
+                continue
             if home in theirs:
                 raise PermanentError(
                     f"the table {name} of the same catalog keeps its files in {metadata.location}, too: no file there "
@@ -107,6 +110,14 @@ def _metadata(table: OpenTable, identifier: Any) -> Iterable[TableMetadata]:
 
 def _uuid(table: OpenTable, identifier: Any) -> Iterable[str]:
     return [str(table.catalog.loadTable(identifier).uuid().toString())]
+
+
+def _is_lost(table: OpenTable, other: TableMetadata) -> bool:
+    """Whether another table has snapshots, and the manifest list of none of them exists."""
+    lists = [one.manifest_list for one in reversed(other.snapshots)]
+    files = table.java.io()
+    with translated(Step.PLAN):
+        return bool(lists) and not any(path is None or files.newInputFile(path).exists() for path in lists)
 
 
 def _places(other: TableMetadata) -> Iterable[str]:
