@@ -102,7 +102,11 @@ class Indexed(Orders):
 
 @contextmanager
 def writing(table: Indexed) -> Iterator[list[int]]:
-    """Let a writer write, again and again, while the bracket is open. It fails if a write has failed."""
+    """Let a writer write, again and again, while the bracket is open. It fails if a write has failed.
+
+    Hudi makes an empty `hoodie.properties` before it fills it, for each index that is complete. A write that opens the
+    table in that moment ends before it has begun (docs/hudi.md), and is begun again.
+    """
     over, written = threading.Event(), list[int]()
     failures: list[BaseException] = []
 
@@ -112,7 +116,8 @@ def writing(table: Indexed) -> Iterator[list[int]]:
                 table.put(*range(len(written) % 7, 24))
                 written.append(table.versions)
             except Exception as failure:  # noqa: BLE001 - whatever it is, the test fails by it
-                failures.append(failure)
+                if "TableNotFoundException: Hoodie table not found in path Table does not exist" not in str(failure):
+                    failures.append(failure)
             over.wait(0.5)
 
     writer = threading.Thread(target=write)
@@ -122,7 +127,7 @@ def writing(table: Indexed) -> Iterator[list[int]]:
     finally:
         over.set()
         writer.join()
-    assert not failures, failures
+    assert not failures, "\n".join(map(str, failures))
 
 
 def told(**options: Any) -> dict[str, str]:

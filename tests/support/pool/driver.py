@@ -90,8 +90,10 @@ class Driver:
     @contextlib.contextmanager
     def pool_lent(self) -> Iterator[SharedPool]:
         """Lend the pool to a daemon, whose runs have ended when it is given back."""
-        yield self.pool
-        self.pool.start(self._events.put)
+        try:
+            yield self.pool
+        finally:
+            self.pool.start(self._events.put)
 
     def until_ready(self) -> None:
         """Wait until every slot is free."""
