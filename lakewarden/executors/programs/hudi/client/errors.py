@@ -36,6 +36,7 @@ _FOR_A_PERSON = (
 )
 _NO_SPACE = ("No space left on device", timedelta(minutes=5))
 _PARTIAL_UPDATES = "Partial merging logic is not implemented"
+_NO_METADATA_FILES = "No file slices found for partition"
 _MISSING_DATA_FILE = re.compile(r"FileNotFoundException\b.*?([^\s/]+(?:\.parquet|\.orc|\.log\.\d\S*))")
 
 
@@ -68,6 +69,11 @@ def meaning(causes: Sequence[str], step: Step) -> LakewardenError:
         return PermanentError(
             "the table has partial updates, which Hudi joins in a compaction alone: remove services.log_compaction: "
             f"{message}"
+        )
+    if _NO_METADATA_FILES in everything and step is not Step.COMMIT:
+        return PermanentError(
+            "a partition of the metadata table has no file: add services: {metadata_rebuild: {}} and trigger a run of "
+            f"it, which makes the metadata table anew, and release this service: {message}"
         )
     if _MADE_WAY[0] in everything:
         return YieldError(message, delay=_MADE_WAY[1])

@@ -47,7 +47,7 @@ def require_whole_plan(table: OpenTable, service: Service, instant: str, files: 
         name = table.assignment.table
         raise IncompletePlanError(
             f"the metadata table does not list {named(missing)}: plan {instant} leaves the rows there out, and the "
-            f"{service} would lose them. Make the metadata table anew (lakewarden trigger {name} metadata_rebuild), "
-            f"roll the plan back if it is still pending, and release the service (lakewarden quarantine release {name} "
-            f"{service})"
+            f"{service} would lose them. Make the metadata table anew (services: {{metadata_rebuild: {{}}}} and "
+            f"lakewarden trigger {name} metadata_rebuild), roll the plan back if it is still pending, and release the "
+            f"service (lakewarden quarantine release {name} {service})"
         )

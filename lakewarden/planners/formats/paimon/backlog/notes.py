@@ -44,6 +44,7 @@ def of_compaction(facts: NeedFacts) -> Iterator[str]:
     if options.full_every is not None:
         yield f"full-compaction.delta-commits is {options.full_every}"
     yield _who_compacts(facts)
+    yield from _without_order(facts)
 
 
 def _to_merge(facts: NeedFacts) -> Iterator[str]:
@@ -89,6 +90,17 @@ def _who_compacts(facts: NeedFacts) -> str:
     if facts.schema.options.write_only:
         return "write-only is true: writers compact nothing and expire no snapshots"
     return "write-only is false: writers may compact by themselves"
+
+
+def _without_order(facts: NeedFacts) -> Iterator[str]:
+    """Yield the hazard of two jobs that write the same keys at once: both count on from the same sequence number."""
+    jobs = sum(one.writes and run_of(one.name) is None for one in facts.users)
+    if facts.schema.has_key and not facts.schema.options.has_sequence_field and jobs > 1:
+        yield (
+            f"{jobs} commit users write it, and it has no sequence.field. If two jobs write a key at the same time, "
+            "Paimon does not define which of the two rows readers see, and any compaction may show the other one. Set "
+            "sequence.field, or let one job write at a time"
+        )
 
 
 def _switch(facts: NeedFacts) -> str:

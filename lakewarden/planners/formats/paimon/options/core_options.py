@@ -42,7 +42,8 @@ class CoreOptions:
     Snapshots are kept for `retained_for`, at least `retained_least` and at most `retained_most` of them. `unserved` are
     the options that ask for something beside each commit, which the commits of Lakewarden do not do. `scattered` are
     those that put files where Lakewarden deletes none. `keeps_changelogs`: changelogs outlive their snapshots. The
-    names of data files and changelogs begin with one of the `prefixes`.
+    names of data files and changelogs begin with one of the `prefixes`. `has_sequence_field`: a column says which of two
+    rows of a key is the newer one.
     """
 
     bucket: int
@@ -67,6 +68,7 @@ class CoreOptions:
     scattered: tuple[str, ...] = ()
     keeps_changelogs: bool = False
     prefixes: tuple[str, ...] = ()
+    has_sequence_field: bool = False
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
 
     @property
@@ -126,6 +128,7 @@ def core_options(raw: Mapping[str, str], *, version: int, has_key: bool, key_has
         or _whole(raw, "changelog.num-retained.min", least) > least
         or _whole(raw, "changelog.num-retained.max", most) > most,
         prefixes=tuple(sorted({*_PREFIXES.values(), *(raw.get(key, one) for key, one in _PREFIXES.items())})),
+        has_sequence_field=bool(raw.get("sequence.field", "").strip()),
         partitions=partition_options(raw),
     )
 

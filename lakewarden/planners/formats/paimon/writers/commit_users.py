@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from lakewarden.planners.formats.paimon.metadata.snapshots import CommitKind, Snapshot
 
+_WRITES = frozenset({CommitKind.APPEND, CommitKind.OVERWRITE})
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommitUser:
@@ -24,6 +26,11 @@ class CommitUser:
     def is_streaming(self) -> bool:
         """Whether it is a streaming job's."""
         return self.newest.is_streaming
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes rows. A job that only compacts does not."""
+        return self.compacts or self.newest.kind in _WRITES
 
 
 def commit_users(snapshots: Iterable[Snapshot]) -> tuple[CommitUser, ...]:
@@ -40,5 +47,5 @@ def _user(name: str, snapshots: list[Snapshot]) -> CommitUser:
     return CommitUser(
         name=name,
         newest=snapshots[-1],
-        compacts=CommitKind.COMPACT in kinds and bool(kinds & {CommitKind.APPEND, CommitKind.OVERWRITE}),
+        compacts=CommitKind.COMPACT in kinds and bool(kinds & _WRITES),
     )

@@ -229,6 +229,29 @@ def test_who_compacts_is_told(table: PaimonTable) -> None:
     assert "write-only is false, and writers compact by themselves: job" in notes(view_of(table))
 
 
+def test_jobs_that_write_the_same_keys_are_told_that_rows_need_an_order(table: PaimonTable) -> None:
+    """Two jobs count on from the same sequence number. Lakewarden's own runs and a job that compacts write no rows."""
+    hazard = "Paimon does not define which of the two rows readers see"
+    table.append(user="job")
+    table.append(user="job")
+    table.commit([(ADD, table.file(level=5))], kind="COMPACT", user="compactor")
+    table.commit([(ADD, table.file(level=5))], kind="COMPACT", user="lakewarden-run1")
+    assert hazard not in notes(view_of(table))
+    table.append(user="other")
+    assert f"2 commit users write it, and it has no sequence.field. If two jobs write a key at the same time, {hazard}" in (
+        notes(view_of(table))
+    )
+    table.alter(sequence__field="at")
+    assert hazard not in notes(view_of(table))
+
+
+def test_rows_of_an_append_table_need_no_order(append_table: PaimonTable) -> None:
+    """They have no key."""
+    append_table.append(user="job")
+    append_table.append(user="other")
+    assert "sequence.field" not in notes(view_of(append_table))
+
+
 def test_snapshots_beyond_retention_are_the_backlog_of_clean(table: PaimonTable) -> None:
     """None that is younger than the longest outage, whatever the table's own rule says. The slowest consumer holds."""
     for _ in range(12):

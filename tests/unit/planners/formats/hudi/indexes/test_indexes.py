@@ -55,7 +55,11 @@ def with_indexes(
         **properties,
     }
     table = made(folder, version=version, properties=said)
-    table.commit_write(table.begin_write())
+    written = table.begin_write()
+    timeline = table.home / ("metadata/.hoodie/timeline" if version >= 8 else "metadata/.hoodie")
+    timeline.mkdir(parents=True)
+    (timeline / (f"{written}_{written}.deltacommit" if version >= 8 else f"{written}.deltacommit")).touch()
+    table.commit_write(written)
     if definitions is not None:
         file = table.home / ".index_defs" / "index.json"
         file.parent.mkdir()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakewarden.planners.formats.hudi.indexes.metadata_table import archive_deletion_order, deletion_order
 from lakewarden.planners.formats.hudi.metadata.names import Action, Layout, collapse
 from lakewarden.planners.formats.hudi.metadata.times import instant_time
-from lakewarden.planners.model.instant import State
+from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.ports import FileEntry
 from tests.support.hudi.hudi_look import made, seen
 from tests.support.hudi.hudi_table import HudiTable
@@ -95,6 +95,17 @@ def test_a_table_without_one_has_no_backlog_of_it(tmp_path: Path) -> None:
     MetadataTable(table).commit(table.write({}))
     assert seen(table).inner == ()
     assert seen(made(tmp_path / "other", properties={"hoodie.table.metadata.partitions": "files"})).inner == ()
+
+
+def test_a_metadata_table_that_is_named_and_gone_holds_back_every_service_but_its_rebuild(table: HudiTable) -> None:
+    """Hudi would fail after it has begun, and leave instants in flight that nothing finishes."""
+    table.write({})
+    (gone,) = (one for one in seen(table).blockers if "name a metadata table" in one.reason)
+    assert ".hoodie/metadata is gone" in gone.reason
+    assert "metadata_rebuild" in gone.remedy
+    assert gone.services == frozenset(Service) - {Service.METADATA_REBUILD, Service.METADATA_VALIDATION}
+    MetadataTable(table).commit(table.write({}))
+    assert not [one for one in seen(table).blockers if "name a metadata table" in one.reason]
 
 
 def lacking(table: HudiTable) -> list[str]:
