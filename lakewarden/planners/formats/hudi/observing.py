@@ -21,7 +21,7 @@ from lakewarden.planners.formats.hudi.indexes.buckets import why_not_clustered
 from lakewarden.planners.formats.hudi.indexes.file_groups import file_groups
 from lakewarden.planners.formats.hudi.indexes.indexes import blockers as index_blockers
 from lakewarden.planners.formats.hudi.indexes.indexes import read_indexes
-from lakewarden.planners.formats.hudi.indexes.metadata_table import incomplete, lost, metadata_backlog, metadata_instants
+from lakewarden.planners.formats.hudi.indexes.metadata_table import metadata_backlog, metadata_instants, unusable
 from lakewarden.planners.formats.hudi.metadata import savepoints
 from lakewarden.planners.formats.hudi.metadata.heartbeats import guarded, last_beats
 from lakewarden.planners.formats.hudi.metadata.identity import table_identity
@@ -185,8 +185,8 @@ def _foreign(
     afresh = Reading(storage=reading.storage, folder=beside.timeline, remembered=Memo())
     found = (*foreign_plans(metadata or (), beside, afresh), *foreign_plans(instants, table, reading))
     stray = stray_folder(location, properties)
-    lacking = lost(metadata, properties) or incomplete(metadata or (), instants, properties.layout)
-    blockers = (*foreign_blockers(found), *(() if lacking is None else (lacking,)))
+    wrong = unusable(metadata or (), instants, properties)
+    blockers = (*foreign_blockers(found), *(() if wrong is None else (wrong,)))
     return metadata, blockers if stray is None else (stray_blocker(stray), *blockers)
 
 

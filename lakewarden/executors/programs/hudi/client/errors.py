@@ -35,8 +35,17 @@ _FOR_A_PERSON = (
     "Config conflict",
 )
 _NO_SPACE = ("No space left on device", timedelta(minutes=5))
-_PARTIAL_UPDATES = "Partial merging logic is not implemented"
-_NO_METADATA_FILES = "No file slices found for partition"
+_ADVICE = (
+    (
+        "Partial merging logic is not implemented",
+        "the table has partial updates, which Hudi joins in a compaction alone: remove services.log_compaction",
+    ),
+    (
+        "No file slices found for partition",
+        "a partition of the metadata table has no file: add services: {metadata_rebuild: {}} and trigger a run of it, "
+        "which makes the metadata table anew, and release this service",
+    ),
+)
 _MISSING_DATA_FILE = re.compile(r"FileNotFoundException\b.*?([^\s/]+(?:\.parquet|\.orc|\.log\.\d\S*))")
 
 
@@ -65,16 +74,9 @@ def meaning(causes: Sequence[str], step: Step) -> LakewardenError:
     missing = _MISSING_DATA_FILE.search(everything)
     if missing is not None and step is not Step.COMMIT:
         return PermanentError(f"{missing[1]} is missing although a plan or the timeline names it: {message}")
-    if _PARTIAL_UPDATES in everything and step is not Step.COMMIT:
-        return PermanentError(
-            "the table has partial updates, which Hudi joins in a compaction alone: remove services.log_compaction: "
-            f"{message}"
-        )
-    if _NO_METADATA_FILES in everything and step is not Step.COMMIT:
-        return PermanentError(
-            "a partition of the metadata table has no file: add services: {metadata_rebuild: {}} and trigger a run of "
-            f"it, which makes the metadata table anew, and release this service: {message}"
-        )
+    for text, advice in _ADVICE:
+        if text in everything and step is not Step.COMMIT:
+            return PermanentError(f"{advice}: {message}")
     if _MADE_WAY[0] in everything:
         return YieldError(message, delay=_MADE_WAY[1])
     for text in _FOR_A_PERSON:

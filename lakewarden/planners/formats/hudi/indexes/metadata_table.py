@@ -50,37 +50,34 @@ def unknown_commits(metadata: Sequence[InstantFiles], instants: Sequence[Instant
     return [one.time for one in judged if one.time not in known]
 
 
-def incomplete(metadata: Sequence[InstantFiles], instants: Sequence[InstantFiles], layout: Layout) -> Blocker | None:
-    """Return a blocker if the metadata table lacks commits. None if it lacks none."""
-    unknown = unknown_commits(metadata, instants, layout)
+def unusable(
+    metadata: Sequence[InstantFiles], instants: Sequence[InstantFiles], properties: TableProperties
+) -> Blocker | None:
+    """Return a blocker if the properties name a metadata table that is gone, or that lacks commits. Else None.
+
+    It is gone after `rm -r .hoodie/metadata`. Hudi 1.2.0 then fails after it has begun: a compaction, a clean and a
+    rollback are left in flight, and a writer with a metadata table fails (run). A program that drops it changes the
+    properties first (`HoodieTableMetadataUtil.deleteMetadataTable`).
+    """
+    services = frozenset(Service) - BY_HAND
+    if properties.has_metadata_table and not metadata:
+        return Blocker(
+            reason="the properties name a metadata table (hoodie.table.metadata.partitions), and .hoodie/metadata is "
+            "gone: writers that use it fail, and so would a service",
+            remedy="let one writer commit with hoodie.metadata.enable=false, which takes it out of the properties: the "
+            "next commit with a metadata table makes it anew. Or, from table version 8 on and with no plan pending, "
+            "add services: {metadata_rebuild: {}} and trigger a run of it",
+            services=services,
+        )
+    unknown = unknown_commits(metadata, instants, properties.layout)
     if not unknown:
         return None
     return Blocker(
         reason=f"the metadata table lacks {len(unknown)} commits of the table, the first of them {unknown[0]}: readers "
         "and services that list files by it miss what they wrote",
-        remedy="let no writer set hoodie.metadata.enable=false beside others, add services: {metadata_rebuild: {}}, and "
+        remedy="let no writer set hoodie.metadata.enable=false beside others, add services: {metadata_rebuild: {}} and "
         "trigger a run of it, which makes the metadata table anew",
-        services=frozenset(Service) - BY_HAND,
-    )
-
-
-def lost(metadata: Sequence[InstantFiles] | None, properties: TableProperties) -> Blocker | None:
-    """Return a blocker if the properties name a metadata table that is not there, as after `rm -r .hoodie/metadata`.
-    None if it is there, or if none is named.
-
-    Hudi 1.2.0 then fails after it has begun: a compaction, a clean and a rollback are left in flight, and a writer with
-    a metadata table fails (run). A program that drops it changes the properties first (`deleteMetadataTable` of
-    `HoodieTableMetadataUtil`).
-    """
-    if metadata or not properties.has_metadata_table:
-        return None
-    return Blocker(
-        reason="the properties name a metadata table (hoodie.table.metadata.partitions), and .hoodie/metadata is "
-        "gone: writers that use it fail, and so would a service",
-        remedy="let one writer commit with hoodie.metadata.enable=false, which takes it out of the properties: the next "
-        "commit with a metadata table makes it anew. Or, from table version 8 on and with no plan pending, add "
-        "services: {metadata_rebuild: {}} and trigger a run of it",
-        services=frozenset(Service) - BY_HAND,
+        services=services,
     )
 
 

@@ -42,8 +42,8 @@ class CoreOptions:
     Snapshots are kept for `retained_for`, at least `retained_least` and at most `retained_most` of them. `unserved` are
     the options that ask for something beside each commit, which the commits of Lakewarden do not do. `scattered` are
     those that put files where Lakewarden deletes none. `keeps_changelogs`: changelogs outlive their snapshots. The
-    names of data files and changelogs begin with one of the `prefixes`. `has_sequence_field`: a column says which of two
-    rows of a key is the newer one.
+    names of data files and changelogs begin with one of the `prefixes`. `has_sequence_field`: a column says which
+    of two rows of a key is the newer one.
     """
 
     bucket: int
