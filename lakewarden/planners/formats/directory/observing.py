@@ -48,6 +48,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableIdentity, TableView, WriterActivity
 from lakewarden.planners.ports import MOST_FILES, DeepListing, Observation, Storage
+from lakewarden.planners.settings import shown
 
 _TICK = timedelta(seconds=2)
 """Two changes within it may leave the time of a folder as it is."""
@@ -198,6 +199,7 @@ def observed(table: Table, storage: Storage, previous: Observation | None, *, no
         warnings=(
             *needs.warnings,
             *_left_out(walk.tables),
+            *_unexplained(folders),
             *(warning for of in others.values() for warning in of.warnings),
         ),
         blockers=(
@@ -258,8 +260,19 @@ def _left_out(tables: Mapping[str, str]) -> Iterator[str]:
     for path, table in sorted(tables.items())[:MOST_SHOWN]:
         more = f" (one of {len(tables)} such folders)" if len(tables) > 1 else ""
         yield (
-            f"{shown_path(path)}{more} is left alone, with all below it, because it is {table}. Register it under its "
-            "own format, or name a directory without it"
+            f"{shown_path(path)}{more} is left alone, with all below it, because it is {table}. Name a directory "
+            "without it, and register a table under its own format"
+        )
+
+
+def _unexplained(folders: Mapping[str, Folder]) -> Iterator[str]:
+    found = {path: folder.unexplained for path, folder in folders.items() if folder.unexplained}
+    for path, name in sorted(found.items())[:MOST_SHOWN]:
+        more = f" (one of {len(found)} such folders)" if len(found) > 1 else ""
+        yield (
+            f"{shown_path(path)}{more} holds {shown(name)}, which may hold parts in progress of any partition below: "
+            "none is committed or compacted while it is there. If no writer keeps parts in it, add its name to "
+            "options.ignored"
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from lakewarden.planners.formats.directory.listing.names import EntryKind
+from lakewarden.planners.formats.directory.listing.names import EntryKind, may_be_orphan
 from lakewarden.planners.formats.directory.listing.tables import LOG_OF_A_SINK
 
 ONE_CHANGE = 1.0
@@ -31,7 +31,8 @@ class Folder:
     usual time between two changes, in seconds; None where too few are known. `has_folders`: there are folders below
     that may hold data. `small` counts the data files below the size that compaction calls small, and `small_bytes` are
     theirs. An empty file is none of them. `oldest_staged` is the oldest change of a part in progress, or of a folder
-    of such parts; 0 where there is none. `has_log`: the list of a streaming sink lies in it.
+    of such parts; 0 where there is none. `unexplained` is the name of such a folder that no known writer gives.
+    `has_log`: the list of a streaming sink lies in it.
     """
 
     files: int = 0
@@ -47,6 +48,7 @@ class Folder:
     small: int = 0
     small_bytes: int = 0
     oldest_staged: float = 0.0
+    unexplained: str = ""
     has_log: bool = False
 
     @property
@@ -87,6 +89,7 @@ class FolderSum:
         self._staged_at = 0.0
         self._staging = 0
         self._oldest_staged = 0.0
+        self._unexplained = ""
         self._has_folders = False
         self._has_log = False
 
@@ -114,6 +117,8 @@ class FolderSum:
         self._has_folders = self._has_folders or kind is EntryKind.DATA
         if kind is EntryKind.STAGED:
             self._staging += 1
+            if not may_be_orphan(name, is_folder=True):
+                self._unexplained = name
             self._oldest_staged = min(self._oldest_staged or written, written)
 
     def folder(self, *, changed: float = 0.0) -> Folder:
@@ -130,6 +135,7 @@ class FolderSum:
             interval=usual_interval(self._written),
             has_folders=self._has_folders,
             oldest_staged=self._oldest_staged,
+            unexplained=self._unexplained,
             small=self._small,
             small_bytes=self._small_bytes,
             has_log=self._has_log,

@@ -10,7 +10,7 @@ from statistics import median
 
 from lakewarden.planners.formats.directory.listing.folders import Folder
 from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
-from lakewarden.planners.settings import format_duration
+from lakewarden.planners.settings import format_duration, shown
 
 _NEWEST_PARTITIONS = 64
 _LONGEST_QUIET = timedelta(days=3650)
@@ -66,14 +66,19 @@ def active(
     in progress that lies there may be of any partition below.
     """
     if in_progress(folder, options, now):
-        return Active(reason=f"{_parts(folder.staged + folder.staging)} in progress")
-    if any(one.staging > 0 for one in above):
-        return Active(reason="a folder above holds parts in progress")
+        return Active(reason=f"{_parts(folder.staged + folder.staging)} in progress{_named(folder)}")
+    staging = next((one for one in above if one.staging > 0), None)
+    if staging is not None:
+        return Active(reason=f"a folder above holds parts in progress{_named(staging)}")
     quiet = quiet_time(folder, usual, options)
     ends_at = moment(folder.changed_at) + quiet
     if now <= ends_at:
         return Active(reason=f"it changed within {format_duration(quiet)}, the writer's rhythm", until=ends_at)
     return None
+
+
+def _named(folder: Folder) -> str:
+    return f" ({shown(folder.unexplained)})" if folder.unexplained else ""
 
 
 def _parts(count: int) -> str:

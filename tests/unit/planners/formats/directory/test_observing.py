@@ -145,6 +145,40 @@ def test_the_partitions_of_a_transactional_hive_table_are_left_alone(tmp_path: P
 
 
 @STORES
+@pytest.mark.parametrize(
+    ("engine", "inside"),
+    [("Spark", ("metadata", "offsets/0", "commits/0")), ("Flink", ("chk-7/_metadata", "shared/4f", "taskowned/1"))],
+)
+def test_the_checkpoint_of_a_stream_in_a_directory_is_left_alone(
+    tmp_path: Path, engine: str, inside: tuple[str, ...], storage: LocalStorage
+) -> None:
+    """Its files look like data, and a stream that finds them joined, or gone, writes everything again."""
+    folder = made(tmp_path / "trips", hours=1)
+    for name in inside:
+        put(folder / "checkpoint" / name, NOW - 5 * HOUR)
+    seen = observed(folder, storage=storage).view
+    assert seen.kind.startswith("1 partitions")
+    assert (
+        f"checkpoint is left alone, with all below it, because it is a checkpoint of a stream of {engine}"
+        in (seen.warnings[0])
+    )
+
+
+@STORES
+def test_a_hidden_folder_of_unknown_meaning_is_named_with_the_option_that_ignores_it(
+    tmp_path: Path, storage: LocalStorage
+) -> None:
+    """As the checkpoint of a stream: no partition below would ever be committed, without a reason in sight."""
+    folder = made(tmp_path / "trips", hours=1)
+    put(folder / "_checkpoint/offsets/0", NOW - 5 * HOUR)
+    seen = observed(folder, storage=storage).view
+    [warning] = seen.warnings
+    assert "holds '_checkpoint', which may hold parts in progress" in warning
+    assert "options.ignored" in warning
+    assert all("('_checkpoint')" in note for note in seen.notes[Service.PARTITION_COMMIT][1:])
+
+
+@STORES
 @TABLES
 def test_a_folder_within_a_table_is_no_directory(tmp_path: Path, other: str, storage: LocalStorage) -> None:
     """Not even by a link that leads there."""
