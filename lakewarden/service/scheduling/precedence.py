@@ -44,7 +44,7 @@ class Precedence:
         return rank_of(
             run,
             priority=0 if policy is None else policy.priority,
-            failing=self._service_states.is_failing(run.table, run.service),
+            failing=self._service_states.has_failed(run.table, run.service),
             now=self._clock.now(),
             shows_rows=self._shows_rows(run),
         )

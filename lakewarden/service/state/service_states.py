@@ -164,6 +164,10 @@ class ServiceStates:
         row = self._row(table, service)
         return row.strikes > 0 or row.tries >= FAILING_AFTER
 
+    def has_failed(self, table: TableId, service: Service) -> bool:
+        """Whether the last run of a service failed. One that yielded has not: its backoff alone makes it rarer."""
+        return self._row(table, service).strikes > 0
+
     def paused(self, table: TableId) -> str | None:
         """Return why the table is paused, alone or with all tables, or None."""
         return self._pauses.get(table, self._pauses.get(None))

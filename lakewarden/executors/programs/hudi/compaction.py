@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -13,8 +12,9 @@ from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import compacted_files
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.returned_keys import NewBase
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys, withdraw_if_known
+from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys
 from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
 from lakewarden.executors.programs.hudi.steps.whole_plans import IncompletePlanError, require_whole_plan
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
@@ -77,6 +77,9 @@ class CompactionSteps(RewriteSteps):
         """Schedule a compaction. If its plan alone would fail a write, it leaves out what writes in flight touch, and
         is made between two looks under the lock. Raises YieldError if a write does not say what it touches.
         """
+        with translated(Step.PLAN):
+            if self._table.client.last_compaction_left_out():
+                self._table.client.compact_around(())
         harmless = self._table.client.table_version >= _PENDING_PLAN_IS_HARMLESS_FROM
         if harmless or self._table.view().writers.non_blocking:
             return super()._schedule()
@@ -107,13 +110,12 @@ class CompactionSteps(RewriteSteps):
         return instant
 
     def execute(self, plan: Plan) -> None:
-        """Write the new base files without committing them. Raises YieldError if the plan is to be withdrawn, and
-        PermanentError if it leaves out a file. It is withdrawn then, too, if there is a moment without a write soon.
+        """Write the new base files without committing them. Raises PermanentError if the plan leaves out a file. It is
+        withdrawn then, if there is a moment without a write soon.
         """
         instant = plan.on_timeline
         files = compacted_files(self._table.assignment, self._pending(instant), self._table.storage)
         self._planned = None
-        withdraw_if_known(self._table, instant)
         try:
             require_whole_plan(self._table, Service.COMPACTION, instant, files)
         except IncompletePlanError:
@@ -123,10 +125,19 @@ class CompactionSteps(RewriteSteps):
         super().execute(plan)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Complete the instant. Raises YieldError if a deleted key would be there twice from then on."""
+        """Complete the instant, without the file groups in which a deleted key would be there twice from then on."""
         compacted = compacted_files(self._table.assignment, self._pending(plan.on_timeline), self._table.storage)
-        commit = functools.partial(super().commit, plan)
-        return commit_without_returning_keys(self._table, plan.on_timeline, self._statuses, compacted, commit)
+        return commit_without_returning_keys(
+            self._table, plan.on_timeline, self._statuses, compacted, lambda left_out: self._complete(plan, left_out)
+        )
+
+    def _complete(self, plan: Plan, left_out: Collection[NewBase]) -> Mapping[str, int | float | str]:
+        if not left_out:
+            return super().commit(plan)
+        with translated(Step.COMMIT):
+            self._table.client.leave_out(self._written, {(group.partition, group.file_id) for group in left_out})
+        figures = super().commit(plan)
+        return {**figures, "file_groups": self._file_groups - len(left_out), "file_groups_left_out": len(left_out)}
 
     def abort(self) -> None:
         """Leave the plan. Executed work stays for its next owner. Only our heartbeat on it ends."""

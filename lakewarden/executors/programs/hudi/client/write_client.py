@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from lakewarden.executors.programs.hudi.client import config
 from lakewarden.executors.programs.hudi.client.metadata_writes import left_for_the_commit, settings_of_a_commit
-from lakewarden.planners.formats.hudi.metadata.plans import EMPTIED_KEY, DataFile
+from lakewarden.planners.formats.hudi.metadata.plans import EMPTIED_KEY, LEFT_OUT_KEY, DataFile
 from lakewarden.planners.formats.hudi.metadata.savepoints import MARK
 from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
@@ -364,6 +364,26 @@ class HudiClient:
         self._undo_attempt(instant)
         with left_for_the_commit(self.java.getConfig()):
             return getattr(self.java, call)(instant, *arguments)
+
+    def leave_out(self, written: Any, groups: Collection[tuple[str, str]]) -> None:
+        """Let a compaction be committed without these file groups, by their partitions and ids, and note in its commit
+        how many they are. Its commit deletes their new base files, as those of task attempts that were repeated
+        (`HoodieTable.reconcileAgainstMarkers`). From table version 8 on they are as before the plan was made.
+        """
+        statuses = _each(written.getWriteStatuses().collect().iterator())
+        kept = [one for one in statuses if (str(one.getPartitionPath()), str(one.getFileId())) not in groups]
+        written.setWriteStatuses(self._spark._jsc.parallelize(self.java_list(kept)))  # noqa: SLF001
+        written.getCommitMetadata().get().addMetadata(LEFT_OUT_KEY, str(len(groups)))
+
+    def last_compaction_left_out(self) -> bool:
+        """Whether the last compaction of a merge-on-read table left out a file group of its plan (`leave_out`). Hudi
+        plans the next one in the partitions written to since that plan, and would forget the file group.
+        """
+        timeline = self._meta.reloadActiveTimeline()
+        last = timeline.getCommitTimeline().filterCompletedInstants().lastInstant()
+        return bool(last.isPresent()) and LEFT_OUT_KEY in dict(
+            timeline.readCommitMetadata(last.get()).getExtraMetadata()
+        )
 
     def complete(self, call: str, instant: str, written: Any) -> None:
         """Commit what `write` has returned, by `commitCompaction` or `commitLogCompaction`."""

@@ -23,7 +23,7 @@ def alone_between_writes(
     table: OpenTable,
     in_the_way: Callable[[TableView], Sequence[Instant]],
     *,
-    why: Callable[[Instant], str],
+    why: Callable[[Instant], str] | None,
     within: timedelta,
     commits: bool = False,
     judge: Callable[[TableView], None] | None = None,
@@ -32,8 +32,9 @@ def alone_between_writes(
 
     No write begins while it is held (`OpenTable.alone`). The table is observed without the lock, over and over, for a
     moment to take it. After `within` the lock is taken in any case. Then it is held until the writes in the way have
-    said what they touch, which may show that they do not conflict. Raises YieldError with the reason `why` if there is
-    no such moment. Each observation under the lock is first passed to `judge`. Its errors are raised.
+    said what they touch, which may show that they do not conflict. If there is no such moment, raises YieldError with
+    the reason `why`. Without `why` the block is entered beside those writes. Each observation under the lock is first
+    passed to `judge`. Its errors are raised.
     """
     deadline = table.clock.monotonic() + within.total_seconds()
     while True:
@@ -41,10 +42,10 @@ def alone_between_writes(
         if late or not _at_a_glance(table, in_the_way, commits=commits):
             with table.alone():
                 view, met = _patiently(table, in_the_way, judge, commits=commits, patient=late)
-                if not met:
+                if not met or (late and why is None):
                     yield view
                     return
-            if late:
+            if late and why is not None:
                 raise YieldError(why(met[0]))
         time.sleep(_BETWEEN_LOOKS.total_seconds())
 

@@ -132,7 +132,7 @@ def notes(timeline: Timeline, *, now: datetime) -> Mapping[Service, tuple[str, .
 def returning_keys(
     table: Table, options: HudiTableOptions, properties: TableProperties, *, in_buckets: bool
 ) -> Mapping[Service, str]:
-    """Return what a compaction waits for because a deleted key may come back meanwhile (docs/safety.md). `in_buckets`:
+    """Return what a compaction leaves out because a deleted key may come back meanwhile (docs/safety.md). `in_buckets`:
     the newest commits wrote to buckets. Another writer may have another index, because Hudi keeps it in no table.
     """
     if not options.looks_for_returning_keys or not properties.merge_on_read or Service.COMPACTION not in table.policies:
@@ -143,9 +143,9 @@ def returning_keys(
         else "If every writer has another index, declare options: {returning_keys: trusted}, or the bucket_index"
     )
     return {
-        Service.COMPACTION: "a compaction that drops deleted rows is committed in a moment without a write in flight "
-        "to its partitions, and only if none of their keys was written again since its plan: with the indexes SIMPLE "
-        f"and BLOOM such a key would be there twice. {declare}"
+        Service.COMPACTION: "a compaction that drops deleted rows leaves out the file groups in which one of their keys "
+        "was written again since its plan, or may be by a write in flight: with the indexes SIMPLE and BLOOM such a key would be there twice. "
+        f"Below table version 8 it waits for the writers instead. {declare}"
     }
 
 

@@ -22,6 +22,9 @@ RUN_KEY = "lakewarden.run"
 GIVEN_UP_KEY = "lakewarden.given_up"
 """The key of a completed instant's `extraMetadata` which says that its plan was given up and changed nothing."""
 
+LEFT_OUT_KEY = "lakewarden.left_out"
+"""The key of a compaction's `extraMetadata` for the number of file groups of its plan that its commit leaves out."""
+
 EMPTIED_KEY = "lakewarden.emptied"
 """The key of a clean plan's `extraMetadata` for the number of partitions that it would have deleted whole. Lakewarden
 has changed the plan to name their files alone."""

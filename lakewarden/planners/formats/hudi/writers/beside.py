@@ -6,7 +6,7 @@ partition. Some engines never name them (Flink, a bulk insert). Their writes may
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from lakewarden.planners.model.instant import Instant
@@ -26,14 +26,6 @@ def may_read(write: Instant, now: datetime) -> bool:
     if write.guarded_until is None:
         return now - write.requested_at < _READS_NO_MORE_AFTER
     return write.may_be_alive(now)
-
-
-def keeps_plan(writes: Iterable[Instant], now: datetime) -> str:
-    """Return in words why a plan cannot be withdrawn beside these writes in flight, and what an operator does."""
-    write = next((one for one in writes if may_read(one, now)), None)
-    if write is None:
-        return "the plan cannot be withdrawn now"
-    return f"the plan cannot be withdrawn while write {write.time} is in flight: {how_to_end(write)}"
 
 
 def how_to_end(write: Instant) -> str:

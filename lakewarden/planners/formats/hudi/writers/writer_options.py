@@ -202,12 +202,12 @@ def _why(service: Service, *, scheduled: bool) -> str:
 
 
 def _looks_for_returning_keys(service: Service, options: HudiTableOptions, engine: WriterEngine) -> str:
-    """Return what a compaction waits for beside writers that find keys in base files only (docs/safety.md)."""
+    """Return what a compaction leaves out beside writers that find keys in base files only (docs/safety.md)."""
     if service is not Service.COMPACTION or engine == FLINK or not options.looks_for_returning_keys:
         return ""
     return (
-        ". With the index SIMPLE or BLOOM (the default), one that drops deleted rows waits for a moment without a "
-        "write in flight to its partitions; options.returning_keys and bucket_index say when it need not"
+        ". With the index SIMPLE or BLOOM (the default), one that drops deleted rows leaves out the file groups "
+        "in which one may come back; options.returning_keys and bucket_index say when it need not"
     )
 
 

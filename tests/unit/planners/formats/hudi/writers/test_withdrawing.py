@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.planners.formats.hudi.writers.beside import keeps_plan, may_read
+from lakewarden.planners.formats.hudi.writers.beside import how_to_end, may_read
 from lakewarden.planners.model.instant import Instant, InstantKind, State
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -35,12 +35,8 @@ def test_a_dead_write_reads_no_plan() -> None:
     assert not may_read(write(beats_until=None, age=timedelta(minutes=11)), NOW)
 
 
-def test_an_operator_is_told_which_write_keeps_a_plan_and_what_ends_it() -> None:
-    """A dead write without a heartbeat is undone if its owner declares what it is. A living one has a session."""
-    silent, living, dead = write(beats_until=None), write(), write(beats_until=timedelta(seconds=-1))
-
-    assert f"while write {silent.time} is in flight: it has no heartbeat" in keeps_plan([dead, silent], NOW)
-    assert "declare options: {failed_writes: lazy}, and let a rollback undo it" in keeps_plan([silent], NOW)
-    assert "stop the session that began it" in keeps_plan([dead, living], NOW)
-    assert "failed_writes" not in keeps_plan([living], NOW)
-    assert keeps_plan([dead], NOW) == "the plan cannot be withdrawn now"
+def test_an_operator_is_told_what_ends_a_write_that_is_in_the_way() -> None:
+    """A write without a heartbeat is undone if its owner declares what it is. A living one has a session."""
+    assert "declare options: {failed_writes: lazy}, and let a rollback undo it" in how_to_end(write(beats_until=None))
+    assert "stop the session that began it" in how_to_end(write())
+    assert "failed_writes" not in how_to_end(write())
