@@ -143,9 +143,9 @@ def returning_keys(
         else "If every writer has another index, declare options: {returning_keys: trusted}, or the bucket_index"
     )
     return {
-        Service.COMPACTION: "a compaction that drops deleted rows leaves out the file groups in which one of their keys "
-        "was written again since its plan, or may be by a write in flight: with the indexes SIMPLE and BLOOM such a key would be there twice. "
-        f"Below table version 8 it waits for the writers instead. {declare}"
+        Service.COMPACTION: "a compaction that drops deleted rows leaves out the file groups in which one of their "
+        "keys was written again since its plan, or may be by a write in flight: with the indexes SIMPLE and BLOOM such "
+        f"a key would be there twice. Below table version 8 it waits for the writers instead. {declare}"
     }
 
 

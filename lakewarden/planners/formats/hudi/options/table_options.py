@@ -194,11 +194,12 @@ class HudiTableOptions(Settings):
     returning_keys: Literal["checked", "trusted"] = "checked"
     """What a compaction does about deleted keys that are written again while it is under way. The indexes SIMPLE and
     BLOOM, which are Spark's defaults, look for keys in base files only. Such a key would then be there twice.
-    `checked`: a compaction leaves out the file groups in which a key that it drops has come back, or may come back by a
-    write in flight. Below table version 8 it waits, and fails if a key has come back. `trusted` declares that every writer has the index
-    RECORD_INDEX, GLOBAL_SIMPLE, GLOBAL_BLOOM or Flink's state, or that no deleted key ever returns. Then nothing is
-    checked. Declare a new index only after the first compaction that was planned with it. A declared `bucket_index` is
-    trusted, too. The names of buckets alone are not, because another writer may have another index."""
+    `checked`: a compaction leaves out the file groups in which a key that it drops has come back, or may come back by
+    a write in flight. Below table version 8 it waits, and fails if a key has come back. `trusted` declares that every
+    writer has the index RECORD_INDEX, GLOBAL_SIMPLE, GLOBAL_BLOOM or Flink's state, or that no deleted key ever
+    returns. Then nothing is checked. Declare a new index only after the first compaction that was planned with it. A
+    declared `bucket_index` is trusted, too. The names of buckets alone are not, because another writer may have
+    another index."""
 
     readers: tuple[IncrementalReader, ...] = Field(default=(), max_length=100)
     """The table's incremental readers. Clean and archive keep what the slowest of them has not read yet. If a position
