@@ -25,6 +25,8 @@ class ServiceTraits:
     - `meets_writers`: a write can fail because of a plan or a commit of the service.
     - `blocks_others`: a plan that was left half-way blocks writers or other services until it is finished or withdrawn.
     - `gives_way_to`: the services that go first if both are due on one table. Readers pay more the longer those wait.
+    - `takes_turns`: the service gives way once. Its next run does not, because a busy table always has a compaction
+      that is due.
     - `by_hand`: the service runs only if an operator asks for it.
     - `locked`: the joined step holds the lock of the table, and writers wait for it.
     - `oldest_beside`: a run that began longer ago than this may not run beside it. The service deletes unknown files
@@ -40,6 +42,7 @@ class ServiceTraits:
     meets_writers: bool = False
     blocks_others: bool = False
     gives_way_to: frozenset[Service] = frozenset()
+    takes_turns: bool = False
     by_hand: bool = False
     locked: bool = False
     oldest_beside: timedelta | None = None
@@ -64,7 +67,12 @@ SERVICES: Mapping[Service, ServiceTraits] = {
         gives_way_to=_COMPACTION_FIRST,
     ),
     Service.CLUSTERING: ServiceTraits(
-        deletes=False, yields=True, meets_writers=True, blocks_others=True, gives_way_to=_COMPACTION_FIRST
+        deletes=False,
+        yields=True,
+        meets_writers=True,
+        blocks_others=True,
+        gives_way_to=_COMPACTION_FIRST,
+        takes_turns=True,
     ),
     Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, delays_commits=True, one_plan=True),
     Service.ARCHIVE: ServiceTraits(deletes=True),

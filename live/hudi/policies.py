@@ -23,13 +23,13 @@ class WriterKind(StrEnum):
 DEAD_AFTER = timedelta(minutes=10)
 """How long a writer is silent before its write is rolled back."""
 
-COMPACT_AT = 12
-"""The trigger of compaction: so many commits of several writers."""
+COMPACT_AT = 6
+"""The trigger of compaction: so many commits of each writer."""
 
 _ON_LOG_FILES = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
 
 _POLICIES: Mapping[Service, Mapping[str, Any]] = {
-    Service.COMPACTION: {"trigger": {"num_commits": 6}},
+    Service.COMPACTION: {"trigger": {"num_commits": COMPACT_AT}},
     Service.LOG_COMPACTION: {"trigger": {"num_commits": 3}, "options": {"log_blocks_threshold": 2}},
     # a day that is not warm any more stays cold; every batch touches every warm day
     Service.CLUSTERING: {
@@ -44,7 +44,6 @@ _POLICIES: Mapping[Service, Mapping[str, Any]] = {
 
 _OF_SEVERAL: Mapping[Service, Mapping[str, Any]] = {
     **_POLICIES,
-    Service.COMPACTION: {"trigger": {"num_commits": COMPACT_AT}},
     Service.LOG_COMPACTION: {"trigger": {"num_commits": 5}, "options": {"log_blocks_threshold": 2}},
     Service.CLUSTERING: {
         "trigger": {"num_commits": 6},
@@ -76,11 +75,12 @@ def policies(kind: TableType, writer: WriterKind, supported: Collection[Service]
     return found
 
 
-def policies_of_several(kind: TableType) -> dict[str, Any]:
-    """Return the policies of a table that several writers write."""
+def policies_of_several(kind: TableType, writers: int) -> dict[str, Any]:
+    """Return the policies of a table that so many writers write."""
+    compaction = {"trigger": {"num_commits": COMPACT_AT * writers}}
     return {
         service.value: dict(policy)
-        for service, policy in _OF_SEVERAL.items()
+        for service, policy in {**_OF_SEVERAL, Service.COMPACTION: compaction}.items()
         if not (kind is TableType.COW and service in _ON_LOG_FILES)
     }
 

@@ -42,6 +42,7 @@ def startable(
     alone: Collection[tuple[TableId, Service]] = (),
     suspects: Collection[tuple[TableId, Service]] = (),
     failing: Collection[tuple[TableId, Service]] = (),
+    yielded: Collection[tuple[TableId, Service]] = (),
     rank: Callable[[Run], int] = lambda _: 0,
 ) -> Run | None:
     """Return the queued run that starts next, or None if no run may start. `queued` has the longest queued run first.
@@ -51,7 +52,8 @@ def startable(
     are the tables on which the barrier of a writer delays every clean. `alone` are the services that may not run beside
     another service of their table, by their policies. `suspects` are the services that may have killed a JVM. Each
     suspect has its pool to itself, and the runs that were queued after it wait until it has run. `failing` are the
-    services that failed recently. All of them together take half of a pool at most. A run with a plan that is too large
+    services that failed recently. All of them together take half of a pool at most. `yielded` are the services with a
+    last run that yielded. A run with a plan that is too large
     beside the others waits, and so do the runs with plans that were queued after it. Else there would always be a
     smaller one that goes before it.
 
@@ -81,7 +83,7 @@ def startable(
         if _kept_apart(run, running, alone) or _has_no_slot(run, beside, capacities[pool]):
             continue
         if run.instant is None and goes_first(
-            run, by_table[run.identity], pools=pools, capacities=capacities, rank=rank
+            run, by_table[run.identity], pools=pools, capacities=capacities, rank=rank, yielded=yielded
         ):
             continue
         if _is_suspect(run, suspects):
@@ -135,12 +137,16 @@ def goes_first(
     pools: Mapping[RunId, str],
     capacities: Mapping[str, Capacity],
     rank: Callable[[Run], int],
+    yielded: Collection[tuple[TableId, Service]],
 ) -> Run | None:
     """Return the queued run of the same table that goes first, by the `gives_way_to` of the service of `run`.
 
     The other run must be able to have a slot if `run` has none, and its rank must not be lower. So a service that fails
-    again and again delays no other, and neither does a run that was queued ten minutes later.
+    again and again delays no other, and neither does a run that was queued ten minutes later. A service that
+    `takes_turns` does not give way if its last run yielded.
     """
+    if SERVICES[run.service].takes_turns and (run.table, run.service) in yielded:
+        return None
     for other in queued:
         has_slot = pools[other.id] == pools[run.id] or capacities[pools[other.id]].free > 0
         if other.service in SERVICES[run.service].gives_way_to and has_slot and rank(other) >= rank(run):

@@ -100,5 +100,10 @@ class Precedence:
         if not queued:
             return None
         return goes_first(
-            run, queued, pools=self.profiles([run, *queued]), capacities=self.capacities(), rank=self.rank
+            run,
+            queued,
+            pools=self.profiles([run, *queued]),
+            capacities=self.capacities(),
+            rank=self.rank,
+            yielded=self._service_states.yielded(),
         )

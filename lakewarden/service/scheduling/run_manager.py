@@ -144,6 +144,7 @@ class RunManager:
                 alone=self._alone(rows),
                 suspects=self._service_states.suspects(),
                 failing=self._service_states.failing(),
+                yielded=self._service_states.yielded(),
                 rank=self._precedence.rank,
                 facts=self._precedence.pool_facts(rows, queued),
             )

@@ -164,6 +164,10 @@ class ServiceStates:
         row = self._row(table, service)
         return row.strikes > 0 or row.tries >= FAILING_AFTER
 
+    def yielded(self) -> Collection[_Key]:
+        """Return the services, each with its table, that yielded last, or failed temporarily."""
+        return {key for key, row in self._rows.items() if row.tries > 0 and row.strikes == 0}
+
     def has_failed(self, table: TableId, service: Service) -> bool:
         """Whether the last run of a service failed. One that yielded has not: its backoff alone makes it rarer."""
         return self._row(table, service).strikes > 0

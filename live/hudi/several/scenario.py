@@ -57,7 +57,7 @@ class SeveralWritersScenario(LiveScenario):
         every_seconds: float,
         day_seconds: float,
     ) -> None:
-        super().__init__(goal, environment, demo_run, policies_of_several(kind))
+        super().__init__(goal, environment, demo_run, policies_of_several(kind, writers))
         self.table_type = kind
         self.writer_kind = "conflicting" if conflicts else "disjoint"
         self._kind = kind
@@ -145,7 +145,7 @@ class SeveralWritersScenario(LiveScenario):
             disagreements=[*disagreements(verdicts, list(self._told.values())), *self._miscounts()],
             left_pending=self._watcher.left(),
             unmerged_peak=unmerged_peak(self._watcher.seen()) if merges else 0,
-            unmerged_most=LATE * COMPACT_AT,
+            unmerged_most=LATE * COMPACT_AT * len(self._parts),
         )
 
     def _start(self, writer_spec: WriterSpec) -> Child:

@@ -36,9 +36,9 @@ def test_where_there_are_to_be_conflicts_one_packs_what_another_changes() -> Non
 @pytest.mark.parametrize("kind", TableType)
 def test_the_policies_beside_several_writers_are_a_valid_configuration(tmp_path: Path, kind: TableType) -> None:
     """All services have one, except those without a meaning for the table's type."""
-    table = {"id": "orders", "format": "hudi", "path": str(tmp_path), "services": policies_of_several(kind)}
+    table = {"id": "orders", "format": "hudi", "path": str(tmp_path), "services": policies_of_several(kind, 3)}
     (tmp_path / "lakewarden.yaml").write_text(yaml.safe_dump({"tables": [table]}))
 
     load(tmp_path / "lakewarden.yaml")
 
-    assert ("compaction" in policies_of_several(kind)) is (kind is TableType.MOR)
+    assert ("compaction" in policies_of_several(kind, 3)) is (kind is TableType.MOR)

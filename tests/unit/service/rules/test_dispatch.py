@@ -50,6 +50,7 @@ def started(
     free: int | None = None,
     failing_tables: Sequence[TableId] = (),
     failing: Sequence[tuple[TableId, Service]] = (),
+    yielded: Sequence[tuple[TableId, Service]] = (),
     priorities: Mapping[TableId, int] | None = None,
     large: Sequence[Service] = (),
     now: datetime = NOW,
@@ -67,6 +68,7 @@ def started(
         behind_barrier=behind_barrier,
         alone=alone,
         failing=bad,
+        yielded=yielded,
         rank=lambda one: rank_of(
             one,
             priority=(priorities or {}).get(one.table, 0),
@@ -189,6 +191,13 @@ def test_nothing_gives_way_for_ever(service: Service) -> None:
     assert started(earlier, compaction, now=NOW + RANK_RISES_EVERY) == "e"
     assert started(earlier, compaction, now=NOW + RANK_RISES_EVERY - timedelta(seconds=1)) == "c"
     assert started(earlier, run("c"), failing=[(TRIPS, Service.COMPACTION)]) == "e"
+
+
+def test_a_clustering_gives_way_once_and_a_log_compaction_each_time() -> None:
+    """A busy table always has a compaction that is due. It merges the log files that a log compaction would merge."""
+    for service, first in ((Service.CLUSTERING, "e"), (Service.LOG_COMPACTION, "c")):
+        assert started(run("e", service=service), run("c"), yielded=[(TRIPS, service)]) == first
+        assert started(run("e", service=service), run("c"), yielded=[(ORDERS, service)]) == "c"
 
 
 def test_what_no_slot_can_be_had_for_keeps_nothing_waiting() -> None:

@@ -132,7 +132,12 @@ def test_a_clustering_that_has_rewritten_nothing_lets_a_compaction_go_first(tmp_
     assert run.outcome is not None
     assert run.outcome.endswith("is due and goes first")
     assert nothing_is_pending(harness)
-    harness.until(lambda: len(harness.completed(Service.CLUSTERING)) == 1)
+    harness.until_executing(Step.PLAN, Service.CLUSTERING)
+    harness.write(4)
+    harness.until(lambda: RunState.QUEUED in harness.states(Service.COMPACTION))
+    harness.held_pool.release()
+    harness.until(lambda: harness.states(Service.CLUSTERING)[-1].ended)
+    assert harness.states(Service.CLUSTERING) == [RunState.CANCELLED, RunState.SUCCEEDED], "it gives way once"
 
 
 class _Noting(HoldingPool):
