@@ -15,8 +15,9 @@ from live.report import LiveReport
 class SeveralReport(LiveReport):
     """`told` are the failed writes by the daemon's own account. `disagreements` are where it differs from the verdicts.
 
-    `unmerged_peak` is the most writes that waited at one time for a compaction to complete. `left_pending` are the
-    instants that are still pending after the drain.
+    `unmerged_peak` is the most writes that waited at one time for a compaction to complete. `left_out` are the file
+    groups that compactions left out, all together. `left_pending` are the instants that are still pending after the
+    drain.
     """
 
     table_version: int
@@ -27,6 +28,7 @@ class SeveralReport(LiveReport):
     left_pending: Sequence[str]
     unmerged_peak: int
     unmerged_most: int
+    left_out: int
     wrong_by_spark: int
 
     def disturbances(self) -> list[str]:
@@ -61,7 +63,8 @@ class SeveralReport(LiveReport):
             ),
             f"blame     {sum(v.ours for v in self.verdicts)} of {len(self.verdicts)} failures are ours; "
             f"the daemon says {told} of {len(self.told)}",
-            f"backlog   {self.unmerged_peak} writes at most waited for a compaction ({self.unmerged_most} may)",
+            f"backlog   {self.unmerged_peak} writes at most waited for a compaction ({self.unmerged_most} may); "
+            f"compactions left out {self.left_out} file groups",
             f"spark     {self.wrong_by_spark} rows wrong by a second reader",
         ):
             console.print(line, soft_wrap=True)

@@ -146,6 +146,7 @@ class SeveralWritersScenario(LiveScenario):
             left_pending=self._watcher.left(),
             unmerged_peak=unmerged_peak(self._watcher.seen()) if merges else 0,
             unmerged_most=LATE * COMPACT_AT * len(self._parts),
+            left_out=sum(int(run.figures.get("file_groups_left_out", 0)) for run in self._runs.values()),
         )
 
     def _start(self, writer_spec: WriterSpec) -> Child:

@@ -47,6 +47,7 @@ GOOD = SeveralReport(
     left_pending=[],
     unmerged_peak=24,
     unmerged_most=24,
+    left_out=2,
     wrong_by_spark=0,
 )
 
