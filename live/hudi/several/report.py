@@ -15,9 +15,9 @@ from live.report import LiveReport
 class SeveralReport(LiveReport):
     """`told` are the failed writes by the daemon's own account. `disagreements` are where it differs from the verdicts.
 
-    `unmerged_peak` is the most writes that waited at one time for a compaction to complete. `left_out` are the file
-    groups that compactions left out, all together. `left_pending` are the instants that are still pending after the
-    drain.
+    `unmerged_peak` is the most writes that waited at one time for a compaction to complete. `late` are the
+    compactions that other runs delayed too long, one sentence each. `left_out` are the file groups that compactions
+    left out, all together. `left_pending` are the instants that are still pending after the drain.
     """
 
     table_version: int
@@ -27,7 +27,7 @@ class SeveralReport(LiveReport):
     disagreements: Sequence[str]
     left_pending: Sequence[str]
     unmerged_peak: int
-    unmerged_most: int
+    late: Sequence[str]
     left_out: int
     wrong_by_spark: int
 
@@ -46,9 +46,7 @@ class SeveralReport(LiveReport):
 
     def shortcomings(self) -> list[str]:
         """Return what was promised and not shown, one sentence each. Empty is success."""
-        found = [*LiveReport.shortcomings(self), *self.disagreements]
-        if self.unmerged_peak > self.unmerged_most:
-            found.append(f"{self.unmerged_peak} writes waited for a compaction, more than {self.unmerged_most}")
+        found = [*LiveReport.shortcomings(self), *self.disagreements, *self.late]
         if self.left_pending:
             found.append(f"{len(self.left_pending)} instants are still pending: {', '.join(self.left_pending)}")
         return found
@@ -63,7 +61,7 @@ class SeveralReport(LiveReport):
             ),
             f"blame     {sum(v.ours for v in self.verdicts)} of {len(self.verdicts)} failures are ours; "
             f"the daemon says {told} of {len(self.told)}",
-            f"backlog   {self.unmerged_peak} writes at most waited for a compaction ({self.unmerged_most} may); "
+            f"backlog   {self.unmerged_peak} writes at most waited for a compaction; "
             f"compactions left out {self.left_out} file groups",
             f"spark     {self.wrong_by_spark} rows wrong by a second reader",
         ):

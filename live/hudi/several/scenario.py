@@ -22,7 +22,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.http.schemas import RunBody
 from live.goal import Goal
-from live.hudi.policies import COMPACT_AT, policies_of_several
+from live.hudi.policies import policies_of_several
 from live.hudi.several.blame import Blame, Told, disagreements, judge
 from live.hudi.several.report import SeveralReport
 from live.hudi.several.spark_reader import rows_by_spark
@@ -32,9 +32,7 @@ from live.hudi.travel import travel
 from live.journey import Journey
 from live.report import LiveReport
 from live.scenario import LiveScenario
-
-LATE = 2
-"""A compaction may wait for so many times its trigger at most."""
+from live.tally import late_compactions
 
 _READER_PAUSE_SECONDS = 3.0
 
@@ -145,7 +143,7 @@ class SeveralWritersScenario(LiveScenario):
             disagreements=[*disagreements(verdicts, list(self._told.values())), *self._miscounts()],
             left_pending=self._watcher.left(),
             unmerged_peak=unmerged_peak(self._watcher.seen()) if merges else 0,
-            unmerged_most=LATE * COMPACT_AT * len(self._parts),
+            late=late_compactions(list(self._runs.values())),
             left_out=sum(int(run.figures.get("file_groups_left_out", 0)) for run in self._runs.values()),
         )
 

@@ -46,7 +46,7 @@ GOOD = SeveralReport(
     disagreements=[],
     left_pending=[],
     unmerged_peak=24,
-    unmerged_most=24,
+    late=[],
     left_out=2,
     wrong_by_spark=0,
 )
@@ -67,7 +67,7 @@ def test_a_conflict_of_two_writers_is_no_shortcoming() -> None:
         pytest.param(replace(GOOD, reader=LiveReaderTally(queries=9, failures=1)), id="a failed query"),
         pytest.param(replace(GOOD, disagreements=["the daemon does not tell of it"]), id="another story"),
         pytest.param(replace(GOOD, left_pending=["20260101120000000 deltacommit"]), id="something half-way"),
-        pytest.param(replace(GOOD, unmerged_peak=25), id="a late compaction"),
+        pytest.param(replace(GOOD, late=["compaction c waited"]), id="a late compaction"),
         pytest.param(replace(GOOD, errors=["the writer is gone"]), id="trouble on the way"),
     ],
 )
