@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,15 @@ def read(place: Path, reader: Callable[[str], pa.Table]) -> list[str]:
     return sorted(str(row) for file in files for row in reader(str(file)).to_pylist())
 
 
-@pytest.mark.parametrize("codec", ["snappy", "zstd", "none"])
-def test_parquet_files_of_many_types_become_one(session: Session, tmp_path: Path, codec: str) -> None:
-    """Names, types, values and the codec stay, for a reader that is not Spark."""
-    place = made(tmp_path, [rows_of(number) for number in range(6)], parquet(compression=codec))
+@pytest.mark.parametrize(
+    ("codec", "store_schema"), [("snappy", False), ("zstd", False), ("none", False), ("snappy", True)]
+)
+def test_parquet_files_of_many_types_become_one(
+    session: Session, tmp_path: Path, codec: str, store_schema: bool
+) -> None:
+    """Names, types, values and the codec stay, for a reader that is not Spark. Arrow's schema may be in the footers."""
+    write = partial(pq.write_table, compression=codec, store_schema=store_schema)
+    place = made(tmp_path, [rows_of(number) for number in range(6)], write)
     schema, before = pq.read_schema(place / "part-0"), read(place, lambda file: pq.ParquetFile(file).read())
     outcome = run(session, tmp_path)
     assert isinstance(outcome, Succeeded), outcome
@@ -134,11 +140,27 @@ def test_times_keep_the_type_in_which_they_were_written(
     [
         ([with_time("ns", None)] * 5, parquet(version="2.6"), "Spark"),
         ([pa.table({"a": pa.array([1], pa.uint32())})] * 5, parquet(), "Spark writes other columns"),
-        ([pa.table({"a": pa.array([1], pa.int32())})] * 5, pq.write_table, "ARROW"),
+        ([pa.table({"a": pa.array(["x"]).dictionary_encode()})] * 5, pq.write_table, "Arrow alone"),
+        ([pa.table({"a": pa.array(["x"], pa.large_string())})] * 5, pq.write_table, "Arrow alone"),
+        (
+            [pa.table([[1]], pa.schema([pa.field("a", pa.int64(), metadata={"unit": "s"})]))] * 5,
+            pq.write_table,
+            "Arrow",
+        ),
+        ([pa.table([[1]], pa.schema([("a", pa.int64())], {"pandas": "{}"}))] * 5, pq.write_table, "pandas"),
         ([pa.table({"a": [1]})] * 4 + [pa.table({"a": ["x"]})] * 2, parquet(), "other columns"),
         ([pa.table({"a": [1]})] * 4 + [pa.table({"a": [1], "b": [2]})], parquet(), "other columns"),
     ],
-    ids=["nanoseconds", "unsigned", "arrow-schema", "types-differ", "columns-differ"],
+    ids=[
+        "nanoseconds",
+        "unsigned",
+        "dictionary",
+        "large-string",
+        "metadata-of-a-column",
+        "pandas",
+        "types-differ",
+        "columns-differ",
+    ],
 )
 def test_what_spark_would_change_is_refused(
     session: Session, tmp_path: Path, tables: Sequence[pa.Table], write: Write, why: str

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ _KNOWN_METADATA = frozenset(
     {b"writer.model.name", b"org.apache.spark.version", b"org.apache.spark.sql.parquet.row.metadata"}
 )
 """What a footer may carry besides its schema. Anything else would be lost, and readers may depend on it."""
+_ARROW = b"ARROW:schema"
+"""The schema in Arrow's types. Arrow's own writers put it into every footer."""
 _PLAIN = {"Int(bitWidth=64, isSigned=true)": "INT64", "Int(bitWidth=32, isSigned=true)": "INT32"}
 _OLDER_TERMS = re.compile(r", (?:is_from_converted_type|force_set_converted_type)=(?:true|false)")
 
@@ -73,7 +76,9 @@ def _footer(file: Path, kind: FileFormat) -> Footer | None:
 
 def _of_parquet(file: Path) -> Footer:
     told = pq.read_metadata(str(file))
-    unknown = (told.metadata or {}).keys() - _KNOWN_METADATA
+    unknown = (told.metadata or {}).keys() - _KNOWN_METADATA - {_ARROW}
+    if _ARROW in (told.metadata or {}):
+        _refuse_types_of_arrow(told.schema.to_arrow_schema().remove_metadata())
     if unknown:
         raise NotRewrittenError(f"a footer carries {shown(min(unknown).decode(errors='replace'))}, which would be lost")
     schema = told.schema
@@ -83,6 +88,18 @@ def _of_parquet(file: Path) -> Footer:
     )
     codec = told.row_group(0).column(0).compression if told.num_row_groups and told.num_columns else "SNAPPY"
     return Footer(columns=columns, codec=codec.lower(), rows=told.num_rows)
+
+
+@lru_cache(maxsize=64)
+def _refuse_types_of_arrow(schema: pa.Schema) -> None:
+    """Raise RefusedError if Arrow reads another schema from a file that does not carry it, as Spark's do not."""
+    plain = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), plain, store_schema=False)
+    for told, read in zip(schema, pq.read_schema(pa.BufferReader(plain.getvalue())), strict=True):
+        if not told.equals(read, check_metadata=True):
+            raise NotRewrittenError(
+                f"a footer carries what Arrow alone knows of column {shown(told.name)} ({told.type}), and it would be lost"
+            )
 
 
 def _meaning(column: Any) -> str:
