@@ -98,7 +98,7 @@ def _refuse_types_of_arrow(schema: pa.Schema) -> None:
     for told, read in zip(schema, pq.read_schema(pa.BufferReader(plain.getvalue())), strict=True):
         if not told.equals(read, check_metadata=True):
             raise NotRewrittenError(
-                f"a footer carries what Arrow alone knows of column {shown(told.name)} ({told.type}), and it would be lost"
+                f"a footer carries what Arrow alone knows of {shown(told.name)} ({told.type}), which would be lost"
             )
 
 
