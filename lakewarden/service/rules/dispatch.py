@@ -32,6 +32,20 @@ class PoolFacts:
         return largest is not None and self.sizes.get(run.id, 0) > largest
 
 
+_Keys = Collection[tuple[TableId, Service]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LastRuns:
+    """What became of the last runs of services, each with its table. `suspects` may have killed a JVM. `failing` failed
+    recently. The last run of `yielded` yielded.
+    """
+
+    suspects: _Keys = ()
+    failing: _Keys = ()
+    yielded: _Keys = ()
+
+
 def startable(
     *,
     queued: Sequence[Run],
@@ -39,10 +53,8 @@ def startable(
     committing_tables: Collection[TableId],
     facts: PoolFacts,
     behind_barrier: Collection[TableId] = (),
-    alone: Collection[tuple[TableId, Service]] = (),
-    suspects: Collection[tuple[TableId, Service]] = (),
-    failing: Collection[tuple[TableId, Service]] = (),
-    yielded: Collection[tuple[TableId, Service]] = (),
+    alone: _Keys = (),
+    last: LastRuns = LastRuns(),
     rank: Callable[[Run], int] = lambda _: 0,
 ) -> Run | None:
     """Return the queued run that starts next, or None if no run may start. `queued` has the longest queued run first.
@@ -50,12 +62,10 @@ def startable(
     `committing_tables` are the tables on which a commit of ours waits or is under way. No new clean starts there until
     the commit is done. A clean that was left unfinished does start, because the commit waits for it. `behind_barrier`
     are the tables on which the barrier of a writer delays every clean. `alone` are the services that may not run beside
-    another service of their table, by their policies. `suspects` are the services that may have killed a JVM. Each
-    suspect has its pool to itself, and the runs that were queued after it wait until it has run. `failing` are the
-    services that failed recently. All of them together take half of a pool at most. `yielded` are the services with a
-    last run that yielded. A run with a plan that is too large
-    beside the others waits, and so do the runs with plans that were queued after it. Else there would always be a
-    smaller one that goes before it.
+    another service of their table, by their policies. Each suspect of `last` has its pool to itself, and the runs that
+    were queued after it wait until it has run. All that are failing take half of a pool at most together. A run with a
+    plan that is too large beside the others waits, and so do the runs with plans that were queued after it. Else there
+    would always be a smaller one that goes before it.
 
     The order is: first the tables with fewer active runs. Then rollbacks, because other runs may wait for the write
     that a rollback undoes, and together with them the pending plans that block others. Then the highest `rank`. Then
@@ -83,19 +93,19 @@ def startable(
         if _kept_apart(run, running, alone) or _has_no_slot(run, beside, capacities[pool]):
             continue
         if run.instant is None and goes_first(
-            run, by_table[run.identity], pools=pools, capacities=capacities, rank=rank, yielded=yielded
+            run, by_table[run.identity], pools=pools, capacities=capacities, rank=rank, last=last
         ):
             continue
-        if _is_suspect(run, suspects):
+        if _is_suspect(run, last):
             kept.add(pool)
             if beside or capacities[pool].free < capacities[pool].slots:
                 continue
-        elif any(_is_suspect(other, suspects) for other in beside) or _exceeds_failing_share(
-            run, beside, failing, capacities[pool]
+        elif any(_is_suspect(other, last) for other in beside) or _exceeds_failing_share(
+            run, beside, last.failing, capacities[pool]
         ):
             continue
         if facts.sizes.get(run.id) and (pool in crowded or facts.is_too_large(run)):
-            if (run.table, run.service) not in failing:
+            if (run.table, run.service) not in last.failing:
                 crowded.add(pool)
             continue
         starters.append(run)
@@ -110,7 +120,7 @@ def waiting_for_slots(
     committing_tables: Collection[TableId],
     facts: PoolFacts,
     behind_barrier: Collection[TableId] = (),
-    alone: Collection[tuple[TableId, Service]] = (),
+    alone: _Keys = (),
 ) -> Mapping[str, int]:
     """Return by pool how many queued runs wait for nothing but a slot. The arguments are those of `startable`. A run
     that waits for another run of its table does not count, because more workers would not help it.
@@ -137,7 +147,7 @@ def goes_first(
     pools: Mapping[RunId, str],
     capacities: Mapping[str, Capacity],
     rank: Callable[[Run], int],
-    yielded: Collection[tuple[TableId, Service]],
+    last: LastRuns,
 ) -> Run | None:
     """Return the queued run of the same table that goes first, by the `gives_way_to` of the service of `run`.
 
@@ -145,7 +155,7 @@ def goes_first(
     again and again delays no other, and neither does a run that was queued ten minutes later. A service that
     `takes_turns` does not give way if its last run yielded.
     """
-    if SERVICES[run.service].takes_turns and (run.table, run.service) in yielded:
+    if SERVICES[run.service].takes_turns and (run.table, run.service) in last.yielded:
         return None
     for other in queued:
         has_slot = pools[other.id] == pools[run.id] or capacities[pools[other.id]].free > 0
@@ -170,9 +180,7 @@ FIRST_CLASS = 201
 """More than the highest priority (100) is above the lowest (-100). A run of another table overtakes after 33 hours."""
 
 
-def _exceeds_failing_share(
-    run: Run, beside: Sequence[Run], failing: Collection[tuple[TableId, Service]], capacity: Capacity
-) -> bool:
+def _exceeds_failing_share(run: Run, beside: Sequence[Run], failing: _Keys, capacity: Capacity) -> bool:
     """Whether the run failed recently, and would exceed the share of a pool for runs that failed."""
     if (run.table, run.service) not in failing:
         return False
@@ -180,8 +188,8 @@ def _exceeds_failing_share(
     return at_work >= max(1, capacity.slots // 2)
 
 
-def _is_suspect(run: Run, suspects: Collection[tuple[TableId, Service]]) -> bool:
-    return (run.table, run.service) in suspects
+def _is_suspect(run: Run, last: LastRuns) -> bool:
+    return (run.table, run.service) in last.suspects
 
 
 def _blocks_others(run: Run) -> bool:
@@ -219,7 +227,7 @@ def _has_no_slot(run: Run, beside: Sequence[Run], capacity: Capacity) -> str | N
     return "the last slot is kept for cleans" if kept and not SERVICES[run.service].delays_commits else None
 
 
-def _kept_apart(run: Run, running: Sequence[Run], alone: Collection[tuple[TableId, Service]]) -> str | None:
+def _kept_apart(run: Run, running: Sequence[Run], alone: _Keys) -> str | None:
     """Return the running run of the same table, in any pool, that the run must not run beside, or None."""
     traits = SERVICES[run.service]
     for other in running:

@@ -105,5 +105,5 @@ class Precedence:
             pools=self.profiles([run, *queued]),
             capacities=self.capacities(),
             rank=self.rank,
-            yielded=self._service_states.yielded(),
+            last=self._service_states.last_runs(),
         )

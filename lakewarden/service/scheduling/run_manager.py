@@ -142,9 +142,7 @@ class RunManager:
                 committing_tables=self._committing_tables(),
                 behind_barrier={r.table for r in queued if self._barriers.closed(r.table)},
                 alone=self._alone(rows),
-                suspects=self._service_states.suspects(),
-                failing=self._service_states.failing(),
-                yielded=self._service_states.yielded(),
+                last=self._service_states.last_runs(),
                 rank=self._precedence.rank,
                 facts=self._precedence.pool_facts(rows, queued),
             )

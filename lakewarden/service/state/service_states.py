@@ -23,6 +23,7 @@ from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.view import Backlog, TableView
 from lakewarden.planners.settings import format_size
 from lakewarden.service.model.rows import ServiceStateRow
+from lakewarden.service.rules.dispatch import LastRuns
 from lakewarden.service.rules.settle import Consequence, Settlement
 from lakewarden.service.store.port import Store
 
@@ -151,22 +152,19 @@ class ServiceStates:
             )
         )
 
-    def suspects(self) -> Collection[_Key]:
-        """Return the services, each with its table, that may have killed a JVM in which other runs were, too."""
-        return {key for key, row in self._rows.items() if row.suspect}
-
-    def failing(self) -> Collection[_Key]:
-        """Return the services, each with its table, that failed recently, or ended without a result again and again."""
-        return {key for key in self._rows if self.is_failing(*key)}
+    def last_runs(self) -> LastRuns:
+        """Return what the queue has to know of the last runs. Services that failed temporarily count as `yielded`."""
+        rows = self._rows.items()
+        return LastRuns(
+            suspects={key for key, row in rows if row.suspect},
+            failing={key for key in self._rows if self.is_failing(*key)},
+            yielded={key for key, row in rows if row.tries > 0 and row.strikes == 0},
+        )
 
     def is_failing(self, table: TableId, service: Service) -> bool:
-        """Whether a service of a table is in `failing`."""
+        """Whether a service of a table failed recently, or ended without a result again and again."""
         row = self._row(table, service)
         return row.strikes > 0 or row.tries >= FAILING_AFTER
-
-    def yielded(self) -> Collection[_Key]:
-        """Return the services, each with its table, that yielded last, or failed temporarily."""
-        return {key for key, row in self._rows.items() if row.tries > 0 and row.strikes == 0}
 
     def has_failed(self, table: TableId, service: Service) -> bool:
         """Whether the last run of a service failed. One that yielded has not: its backoff alone makes it rarer."""

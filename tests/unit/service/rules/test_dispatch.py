@@ -20,6 +20,7 @@ from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.dispatch import (
     FIRST_CLASS,
     RANK_RISES_EVERY,
+    LastRuns,
     PoolFacts,
     rank_of,
     startable,
@@ -67,8 +68,7 @@ def started(
         committing_tables=committing_tables,
         behind_barrier=behind_barrier,
         alone=alone,
-        failing=bad,
-        yielded=yielded,
+        last=LastRuns(failing=bad, yielded=yielded),
         rank=lambda one: rank_of(
             one,
             priority=(priorities or {}).get(one.table, 0),

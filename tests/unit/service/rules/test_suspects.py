@@ -12,7 +12,7 @@ from lakewarden.executors.contract import Capacity
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.dispatch import PoolFacts, startable
+from lakewarden.service.rules.dispatch import LastRuns, PoolFacts, startable
 from tests.support.values import a_run
 
 ELSEWHERE = "elsewhere"
@@ -41,7 +41,7 @@ def started(
         running=at_work,
         committing_tables=(),
         behind_barrier=behind_barrier,
-        suspects={(TableId(name), service) for name in suspects for service in Service},
+        last=LastRuns(suspects={(TableId(name), service) for name in suspects for service in Service}),
         facts=PoolFacts(
             pools={r.id: "other" if r.table == ELSEWHERE else "default" for r in (*queued, *running)},
             capacities={

@@ -367,9 +367,9 @@ def test_a_death_beside_others_makes_a_suspect_without_a_strike() -> None:
     for _ in range(2 * STRIKES):
         scene.ended(Consequence.SUSPECT, delay=timedelta(seconds=5))
 
-    assert scene.service_states.suspects() == {(TRIPS.id, Service.COMPACTION)}
+    assert scene.service_states.last_runs().suspects == {(TRIPS.id, Service.COMPACTION)}
     assert scene.of().quarantined is None
-    assert Scene(store=scene.store).service_states.suspects() == {(TRIPS.id, Service.COMPACTION)}
+    assert Scene(store=scene.store).service_states.last_runs().suspects == {(TRIPS.id, Service.COMPACTION)}
 
 
 def test_a_suspect_that_is_struck_or_steps_back_stays_one() -> None:
@@ -380,7 +380,7 @@ def test_a_suspect_that_is_struck_or_steps_back_stays_one() -> None:
     scene.ended(Consequence.REST)
     scene.ended(Consequence.AGAIN)
 
-    assert scene.service_states.suspects() == {(TRIPS.id, Service.COMPACTION)}
+    assert scene.service_states.last_runs().suspects == {(TRIPS.id, Service.COMPACTION)}
 
 
 @pytest.mark.parametrize("consequence", [Consequence.NONE, Consequence.IDLE])
@@ -391,7 +391,7 @@ def test_a_suspect_that_succeeds_is_cleared(consequence: Consequence) -> None:
 
     scene.ended(consequence)
 
-    assert scene.service_states.suspects() == set()
+    assert scene.service_states.last_runs().suspects == set()
 
 
 def test_what_we_ended_ourselves_changes_nothing() -> None:

@@ -189,10 +189,12 @@ def test_a_suspect_whose_worker_lives_to_tell_of_a_failure_is_cleared() -> None:
     end(death, executing)
     end(replace(failure, step=Step.PLAN), replace(executing, step=Step.PLAN))
     end(Yielded(reason="a writer is busy"), replace(executing, step=Step.PLAN))
-    assert service_states.suspects() == {(executing.table, executing.service)}, "it has not done again what it did then"
+    assert service_states.last_runs().suspects == {(executing.table, executing.service)}, (
+        "it has not done again what it did then"
+    )
 
     end(failure, executing)
-    assert not service_states.suspects()
+    assert not service_states.last_runs().suspects
 
 
 @pytest.mark.parametrize("deaths", [1, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import threading
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from structlog.processors import TimeStamper
+from structlog.testing import capture_logs
 
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.table import Table, TableId
@@ -233,6 +236,19 @@ def test_a_reader_that_is_killed_or_frozen_is_replaced(scene: Scene, blow: signa
 
 
 @pytest.mark.long
+def test_a_turn_that_fails_again_and_again_fills_no_disk(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread waits on a selector that is closed. It rests for a second after each failure that it logs."""
+    scene.look(scene.table("good"))
+    closed = selectors.DefaultSelector()
+    closed.close()
+    with capture_logs(processors=[TimeStamper(fmt=None)]) as logged, monkeypatch.context() as patched:
+        patched.setattr(scene.readers._children, "_selector", closed)
+        scene.readers.forget(TableId("good"))  # wakes the thread
+        eventually(lambda: len(logged) > 1)
+    first, second = (entry["timestamp"] for entry in logged[:2] if entry["event"] == "readers_not_kept")
+    assert second - first > 0.9
+
+
 def test_a_reader_does_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> None:
     """It ends although it is in the middle of a look that never does."""
     program = (
