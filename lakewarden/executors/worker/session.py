@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 _MASTER_SECONDS = 5.0
+_OLD_DATES = ("parquet.datetime", "parquet.int96", "avro.datetime")
 
 
 class SparkStoppedError(Exception):
@@ -224,6 +225,9 @@ def _conf(profile: SparkProfile, jars: tuple[Path, ...]) -> SparkConf:
     A StackOverflowError fails its task. By default Spark exits, with the other runs of the JVM. Hudi throws one if a
     task is cancelled while it reads a log block on a disk: it opens the file again, and each attempt meets the
     interrupt (docs/hudi.md). If memory is exhausted, the JVM itself exits.
+
+    Dates before 1582 and times before 1900 are read and written as they are. Spark 3.5 refuses them by default if
+    another program wrote the file. If its dates count by the Julian calendar, the profile's `conf` may say `LEGACY`.
     """
     class_path = os.pathsep.join([*map(str, jars), *filter(None, [profile.conf.get("spark.driver.extraClassPath")])])
     everywhere = f"-Duser.timezone={profile.timezone} -XX:+ExitOnOutOfMemoryError"
@@ -245,6 +249,7 @@ def _conf(profile: SparkProfile, jars: tuple[Path, ...]) -> SparkConf:
     for name in profile.formats:
         ours |= ON_SPARK[name].conf
     defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    defaults |= {f"spark.sql.{kind}RebaseModeIn{way}": "CORRECTED" for kind in _OLD_DATES for way in ("Read", "Write")}
     if profile.master.startswith("local"):
         defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     else:

@@ -195,6 +195,40 @@ def test_a_damaged_page_is_refused_and_stops_no_other_partition(session: Session
     assert len(list(whole.iterdir())) == 1
 
 
+LONG_AGO = [date(1, 1, 1), date(1582, 10, 10), date(2026, 3, 1)]
+
+
+def old_dates(folder: Path, **told: str) -> Path:
+    """Return a partition with dates and times of long ago, in files with footers that tell their writer."""
+    times = [datetime(day.year, day.month, day.day, 1, 2, 3, 4567, tzinfo=UTC) for day in LONG_AGO]
+    rows = pa.table({"day": LONG_AGO, "at": pa.array(times, pa.timestamp("us", "UTC"))})
+
+    def write(table: pa.Table, file: Path) -> None:
+        with pq.ParquetWriter(file, table.schema, store_schema=False) as writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata(told)
+
+    return made(folder, [rows] * 6, write)
+
+
+def test_dates_of_long_ago_stay_as_they_are(session: Session, tmp_path: Path) -> None:
+    """A placeholder such as 0001-01-01 is in many tables. Spark 3 counts by the calendar of today, as pyarrow does."""
+    place = old_dates(tmp_path, **{"org.apache.spark.version": "3.5.9"})
+    before = read(place, lambda file: pq.ParquetFile(file).read())
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, Succeeded), outcome
+    assert len(list(place.iterdir())) == 1
+    assert read(place, lambda file: pq.ParquetFile(file).read()) == before
+
+
+def test_dates_of_long_ago_in_an_unknown_calendar_are_refused(session: Session, tmp_path: Path) -> None:
+    """The new files would say that Spark 3 wrote them, and readers might see other days."""
+    old_dates(tmp_path)
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, NothingToDo), outcome
+    assert "1582" in outcome.reason
+
+
 def test_orc_files_become_one(session: Session, tmp_path: Path) -> None:
     """With an extension, which stays."""
     place = tmp_path / "dt=2026-03-01"

@@ -9,8 +9,8 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import fastavro
 import psutil
 import pyarrow.parquet
 import pytest
+from hudi import HudiTable
 
 from lakewarden.executors.contract import (
     Ended,
@@ -88,6 +89,20 @@ class Scattered(Orders):
     def writing_with(self, conf: Mapping[str, str]) -> Scattered:
         """Return the same table with other options of its writer."""
         return dataclasses.replace(self, conf={**self.conf, **conf})
+
+
+class Dated(Scattered):
+    """Each order has a day and a time of long ago, as placeholders are."""
+
+    def _save(self, rows: Sequence[tuple[str, str, int, str]]) -> None:
+        frame = self.spark.createDataFrame(rows, "order_id string, note string, ts long, region string")
+        frame = frame.selectExpr("*", "DATE'0001-01-01' AS day", "TIMESTAMP'1582-10-10 01:02:03Z' AS at")
+        frame.coalesce(1).write.format("hudi").options(**self._options()).mode("append").save(self.address)
+
+    def dates(self) -> set[tuple[Any, Any]]:
+        """Return what hudi-rs finds."""
+        read = [pyarrow.record_batch(batch) for batch in HudiTable(str(self.path)).read()]
+        return {(row["day"], row["at"]) for batch in read for row in batch.to_pylist()}
 
 
 @pytest.fixture(scope="session")
@@ -189,6 +204,19 @@ def test_small_files_become_one_in_the_order_asked_for(
     assert table.found() == table.expected
     assert table.properties() == properties
     assert isinstance(driver.carry_out(table, Service.CLUSTERING, **options), NothingToDo)
+
+
+def test_dates_of_long_ago_stay_as_they_are(driver: Driver, written_orders: Orders, tmp_path: Path) -> None:
+    """Writers take them, and by its defaults Spark reads none of them in a file of Hudi. So every compaction failed."""
+    lock = {**written_orders.lock, "lock_key": "dated"}
+    table = Dated(path=tmp_path / "orders", lock=lock, spark=written_orders.spark, conf=ONE_FILE_FOR_EACH_BATCH)
+    table.add_batches("p0", batches=2)
+    table.put({"o0": "p0"})
+    assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
+    assert isinstance(driver.carry_out(table, Service.CLUSTERING, **AT_ONCE), Succeeded)
+    assert len(table.base_files("p0")) == 4
+    assert table.found() == table.expected
+    assert table.dates() == {(date(1, 1, 1), datetime(1582, 10, 10, 1, 2, 3, tzinfo=UTC))}
 
 
 def test_what_was_just_written_is_left_alone(driver: Driver, table: Scattered) -> None:

@@ -11,6 +11,7 @@ from lakewarden.planners.model.errors import LakewardenError, PermanentError, Te
 from lakewarden.planners.model.step import Step
 
 _NO_SPACE = "No space left on device"
+_OLD_DATE = "READ_ANCIENT_DATETIME"
 
 
 def translated(step: Step) -> AbstractContextManager[None]:
@@ -23,6 +24,11 @@ def meaning(causes: Sequence[str], _step: Step) -> LakewardenError:
     told = java_errors.for_people(causes)
     if any("cancelled" in cause for cause in causes):
         return TemporaryError("the Spark jobs of the run were cancelled")
+    if any(_OLD_DATE in cause for cause in causes):
+        return PermanentError(
+            "it has dates before 1582-10-15, or times before 1900, in files that Spark 3 did not write: the files do "
+            "not say whether they count by the Julian calendar"
+        )
     if any(_NO_SPACE in cause for cause in causes):
         return TemporaryError(told, delay=timedelta(minutes=5))
     return PermanentError(told)

@@ -27,6 +27,11 @@ _SESSION = {
     "spark.sql.legacy.allowHashOnMapType": "true",
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.files.maxRecordsPerFile": "0",
+    # New files say that Spark 3 wrote them. So their old dates must count by the calendar of today.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "EXCEPTION",
+    "spark.sql.parquet.int96RebaseModeInRead": "EXCEPTION",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 _INSTANTS = (
     (re.compile(r"INT96"), "INT96"),
