@@ -94,8 +94,8 @@ def _made_by_a_tool(own: str, origin: MadeFrom, folder: str) -> Blocker:
     return Blocker(
         reason=f"this {own.capitalize()} table is a copy of the metadata of {source}, made by {origin.tool}: the files "
         f"belong to {source}, which would lose them, and the next copy undoes what is changed here",
-        remedy=f"remove it from the configuration, and {instead}. If {origin.tool} does not copy any more, and this "
-        "table has writers of its own, unset the property that it has left here",
+        remedy=f"remove it from the configuration, and {instead}. If no copies are made any more, and this table "
+        "has writers of its own, unset the property that it has left here",
     )
 
 

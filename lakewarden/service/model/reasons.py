@@ -140,6 +140,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Set `options.timeline_timezone` of the table, or `spark.<profile>.timezone`, to the zone of its writers.",
     ),
     _reason(
+        "pointer_behind",
+        r"is a newer version of this table than|is a version of this table beside those",
+        "The folder of the table has a version that its catalog, or its version hint, does not know.",
+        "Let one catalog alone have the table, at its newest version. In a Hadoop catalog delete `version-hint.text`.",
+    ),
+    _reason(
         "shared_folder",
         r"is a copy of the metadata of |is also the folder of ",
         "The table shares its folder with a table of another format, and is not the one that the other is made from.",

@@ -122,6 +122,24 @@ def test_a_compaction_with_nothing_to_do_plans_nothing(driver: Driver, orders: O
     assert orders.timeline("*.compaction.requested") == plans
 
 
+def test_a_table_with_properties_that_broke_off_is_not_opened(driver: Driver, orders: Orders) -> None:
+    """They broke off after the table was observed. Hudi would go by the rest. With the line again, the run succeeds."""
+    file = orders.path / ".hoodie" / "hoodie.properties"
+    whole = file.read_text()
+    file.with_name("hoodie.properties.backup").write_text(whole)
+    file.write_text("".join(line for line in whole.splitlines(True) if not line.startswith("hoodie.record.merge.mode")))
+    timeline = orders.timeline("*")
+    outcome = driver.carry_out(orders, Service.COMPACTION)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind is FailureKind.TEMPORARY
+    assert "it lacks hoodie.record.merge.mode, which hoodie.properties.backup has" in outcome.reason
+    assert orders.timeline("*") == timeline
+
+    file.write_text(whole)
+    assert isinstance(driver.carry_out(orders, Service.COMPACTION), Succeeded)
+    assert orders.found() == orders.expected
+
+
 def test_a_cancelled_execution_yields(driver: Driver, orders: Orders) -> None:
     """A run that is cancelled while its Spark jobs run steps back, and the next one finishes its plan."""
     run = driver.submit(orders, Service.COMPACTION)

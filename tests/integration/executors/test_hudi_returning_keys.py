@@ -18,10 +18,12 @@ from lakewarden.executors.contract import (
     Outcome,
     Refused,
     Succeeded,
+    Yielded,
 )
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from tests.integration.executors.deleting_orders import Deleting
+from tests.integration.executors.test_hudi_clustering import AT_ONCE, ONE_FILE_FOR_EACH_BATCH, THE_WRITER_GIVES_WAY
 from tests.integration.executors.test_hudi_log_compaction import TWO_BLOCKS
 from tests.integration.iceberg.deletions import suffering
 from tests.support.hudi.orders import Orders
@@ -284,4 +286,21 @@ def test_a_log_compaction_beside_a_key_that_returns_leaves_it_there_once(driver:
     driver.pool.answer(run, Step.EXECUTE, Granted())
     assert isinstance(committing(driver, table, run), Succeeded)
 
+    check_rows(driver, table)
+
+
+def test_a_clustering_beside_a_key_that_returns_leaves_it_there_once(driver: Driver, table: Deleting) -> None:
+    """It gives way to the write that brings the key back. The next one takes the key in from the log file."""
+    table.conf = {**table.conf, **ONE_FILE_FOR_EACH_BATCH, **THE_WRITER_GIVES_WAY}
+    table.add("p0", "o30")
+    table.delete("o0")
+    run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
+    driver.advance(run, to=Step.COMMIT)
+    table.write(keys=1)
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    assert isinstance(driver.next(run, Ended).outcome, Yielded)
+    table.delete("o0")
+    table.write(keys=1)
+
+    assert isinstance(driver.carry_out(table, Service.CLUSTERING, **AT_ONCE), Succeeded)
     check_rows(driver, table)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -170,6 +171,35 @@ def test_a_tag_without_its_snapshot_is_named_with_a_remedy_that_loses_no_commit(
     time.sleep(1.2)  # quiet_for
     assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
     assert trips.found() == trips.expected
+
+
+def test_the_remedy_for_two_deletion_vectors_of_one_file_loses_no_row(driver: Driver, lake: Lake) -> None:
+    """A writer that does not look for the first vector has added a second one. No engine reads the table then."""
+    table = lake.trips()
+    table.append(commits=6)
+    lake.spark.sql(f"alter table {table.sql} set tblproperties ('format-version' = '3')")
+    table.delete(0)
+    java, jvm = Deletions(table).java(), lake.spark.sparkContext._jvm
+    [one] = java.currentSnapshot().addedDeleteFiles(java.io())
+
+    def copied(name: str) -> Any:
+        old = _plain(one.location())
+        shutil.copy(old, old.with_name(name))
+        made = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(java.specs().get(one.specId())).copy(one)
+        return made.withPath(str(one.location()).replace(old.name, name)).build()
+
+    other = copied("other.puffin")
+    java.newRowDelta().validateFromSnapshot(java.currentSnapshot().snapshotId()).addDeletes(other).commit()
+    with pytest.raises(Exception, match="multiple DVs"):
+        _seen(table)
+    time.sleep(1.2)  # quiet_for
+    assert isinstance(driver.carry_out(table, Service.COMPACTION), Failed)
+
+    remedy = java.newRowDelta().validateFromSnapshot(java.currentSnapshot().snapshotId())
+    remedy.removeDeletes(one).removeDeletes(other).addDeletes(copied("both.puffin")).commit()
+    assert _seen(table) == table.expected
+    assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
+    assert _seen(table) == table.expected
 
 
 @pytest.mark.parametrize("is_list", [False, True])

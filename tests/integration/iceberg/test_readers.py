@@ -11,15 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import TypeAdapter
 from pyspark.errors import IllegalArgumentException, StreamingQueryException
 
 from lakewarden.executors.contract import Assignment, Failed, FailureKind, Granted, Outcome, Succeeded
 from lakewarden.executors.programs.iceberg.clean import Clean
 from lakewarden.executors.worker.steps import carry_out
+from lakewarden.planners.formats.iceberg import ICEBERG
+from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.clock import ManualClock, SystemClock
 from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.table import TableId
+from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.storage.local import LocalStorage
+from lakewarden.planners.triggers import NumCommits
 from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING, Deletions
 
 if TYPE_CHECKING:
@@ -54,12 +59,14 @@ class Stream:
         return rows
 
 
-def cleaned(trips: Trips, **table_options: Any) -> Outcome:
-    """Clean the table when everything in it is two hours old, and keep nothing but for these options."""
+def cleaned(trips: Trips, *, keeps: int = 1, **table_options: Any) -> Outcome:
+    """Clean the table when everything in it is two hours old. Keep so many snapshots, and nothing else but for these
+    options.
+    """
     kept = Deletions(trips, table_options={**AT_ONCE, **table_options})
     assignment = Assignment(
-        run=RunId("later"), epoch=1, table=TableId("trips"), service=Service.CLEAN, service_options=dict(EVERYTHING),
-        **kept.assigned,
+        run=RunId("later"), epoch=1, table=TableId("trips"), service=Service.CLEAN,
+        service_options={**EVERYTHING, "min_snapshots_to_keep": keeps}, **kept.assigned,
     )  # fmt: skip
     clock = ManualClock(SystemClock().now() + LATER)
     return carry_out(Clean(clock=clock), trips.lake.spark, assignment, LocalStorage(), lambda _step, _plan: Granted())
@@ -155,6 +162,33 @@ def test_a_stream_that_is_not_declared_fails_after_a_clean_if_it_was_behind(trip
     trips.append()
     with pytest.raises(StreamingQueryException, match=f"{stands}.* expired or removed"):
         stream.read()
+
+
+def test_a_stream_that_is_as_far_back_as_explain_says_goes_on(trips: Trips, tmp_path: Path) -> None:
+    """One stream has read up to that snapshot, another one up to the snapshot before. None is declared."""
+    behind, just = (Stream(trips, tmp_path / name) for name in ("behind", "just"))
+    behind.read()
+    appended(trips)
+    just.read()
+    stands = Deletions(trips).snapshots()[-1]
+    new = appended(trips)
+
+    options = CleanOptions(**{**EVERYTHING, "min_snapshots_to_keep": 2})
+    table = Table(
+        id=TableId("trips"),
+        format="iceberg",
+        location=str(trips.assigned["location"]),
+        catalog=TypeAdapter(ICEBERG.catalog_settings).validate_python(trips.lake.settings),
+        options=IcebergTableOptions(**AT_ONCE),
+        policies={Service.CLEAN: Policy(trigger=NumCommits(at_least=1), options=options)},
+    )
+    view = ICEBERG.observe(table, LocalStorage(), None, now=SystemClock().now() + LATER).view
+    assert f"({stands}), unless it is declared" in view.notes[Service.CLEAN][1]
+
+    assert isinstance(cleaned(trips, keeps=2), Succeeded)
+    assert just.read() == new
+    with pytest.raises(StreamingQueryException, match="expired or removed"):
+        behind.read()
 
 
 def test_a_stream_by_available_now_needs_a_beginning_that_is_no_snapshot(trips: Trips, tmp_path: Path) -> None:

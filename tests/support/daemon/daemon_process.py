@@ -49,9 +49,10 @@ class DaemonProcess:
         services: Mapping[str, Any],
         *,
         storage: Sequence[Mapping[str, Any]] = (),
+        others: Sequence[Mapping[str, Any]] = (),
         **spark: Any,
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.log = folder / "daemon.log"
@@ -74,7 +75,8 @@ class DaemonProcess:
                             "poll": "500ms",
                             "services": dict(services),
                             **table.configured,
-                        }
+                        },
+                        *({"mode": "act", "poll": "500ms", **other} for other in others),
                     ],
                 }
             )
@@ -89,7 +91,7 @@ class DaemonProcess:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
-                cwd=self._folder,
+                cwd=self.folder,
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},

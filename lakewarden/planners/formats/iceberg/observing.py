@@ -17,6 +17,7 @@ from lakewarden.planners.formats.iceberg.backlog.memo import ManifestPass, Memo
 from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
 from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import blocked_by_lost_manifests
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
+from lakewarden.planners.formats.iceberg.deletion.ahead import behind_its_hint
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     DELETING,
     PlanBeside,
@@ -87,6 +88,7 @@ def observed(
     plans = tuple(_plans(reading))
     lost = remembered.lost.looked_for(table, metadata, manifests, storage, now=now)
     timeline = timeline_of(metadata, instants(plans))
+    behind = tuple(behind_its_hint(metadata, storage, now=now))
     needs = needs_of(
         table,
         metadata,
@@ -107,7 +109,7 @@ def observed(
         timeline=timeline,
         writers=activity,
         backlogs=needs.backlogs,
-        blockers=(*needs.blockers, *blocked_by_lost_manifests(lost, table, metadata, now)),
+        blockers=(*behind, *needs.blockers, *blocked_by_lost_manifests(lost, table, metadata, now)),
         faults=tuple(dict.fromkeys(reading.faults)),
         warnings=needs.warnings,
         at_rest=needs.at_rest,
@@ -118,7 +120,7 @@ def observed(
         readers=tuple(positions(_options(table).readers, metadata, now)),
         folder=folder_of(metadata) if is_in_catalog(table.location) else "",
     )
-    keep_until = now if lost.files else _keep_until(view, needs.changes_at)
+    keep_until = now if lost.files or behind else _keep_until(view, needs.changes_at)
     found = Observation(token=token, view=view, memo=reading.memo(tallies, lost), lasting=True, keep_until=keep_until)
     if shared is None:
         return found

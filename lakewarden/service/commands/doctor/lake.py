@@ -96,7 +96,8 @@ def _table(
     if blockers:
         return failed(check, f"{took}; {blockers[0].reason}", blockers[0].remedy)
     kind = "catalog" if is_in_catalog(table.location) else "path"
-    return ok(check, f"{took} by its {kind}: {table.format} {view.version or ''}".rstrip())
+    read = f"{took} by its {kind}: {table.format} {view.version or ''}".rstrip()
+    return ok(check, "; warning: ".join([read, *view.warnings]))
 
 
 def _addresses(table: Table) -> Sequence[str]:

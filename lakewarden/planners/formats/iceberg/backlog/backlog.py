@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import takewhile
 from typing import TypeVar
 
 from lakewarden.planners.decoding.numbers import counted
@@ -274,7 +275,7 @@ def _clean(facts: NeedFacts) -> ServiceNeed:
         rest = NotDue(reason=reason, again_at=expiry.next_at)
         return ServiceNeed(rest=rest, notes=expiry.kept, changes_at=expiry.next_at)
     stays = why_all_stay(facts.metadata) if options.clean_expired_metadata else None
-    notes = (*_expiring(expiry), *expiry.kept, *([] if stays is None else [stays]))
+    notes = (*_expiring(expiry, facts), *expiry.kept, *([] if stays is None else [stays]))
     backlog = _expired(_since(facts, Service.CLEAN), facts.metadata, expiry)
     return ServiceNeed(backlog=backlog, notes=notes, changes_at=expiry.next_at)
 
@@ -294,15 +295,18 @@ def _expired(backlog: Backlog, metadata: TableMetadata, expiry: Expiry) -> Backl
     )
 
 
-def _expiring(expiry: Expiry) -> Iterator[str]:
+def _expiring(expiry: Expiry, facts: NeedFacts) -> Iterator[str]:
     snapshots = len(expiry.ids)
     if snapshots:
         then = f", and {expiry.left} more in later runs" if expiry.left else ""
         yield f"{'1 snapshot' if snapshots == 1 else f'{snapshots} snapshots'} may expire now{then}"
-        yield (
-            "a stream or an incremental reader that stands at one of these snapshots fails afterwards, unless it is "
-            "declared (options.readers)"
-        )
+        goes = frozenset(expiry.ids)
+        line = takewhile(lambda one: one.id not in goes, facts.metadata.ancestors(facts.metadata.current))
+        for oldest in list(line)[-1:]:
+            yield (
+                "a stream or an incremental reader fails afterwards if it has not read main up to the snapshot of "
+                f"{on_the_clock(oldest.at, facts.now)} ({oldest.id}), unless it is declared (options.readers)"
+            )
     for ref in expiry.refs:
         yield f"{kind_of(ref)} of snapshot {ref.snapshot} may expire now: its max-ref-age-ms is over"
 

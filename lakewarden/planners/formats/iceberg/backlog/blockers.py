@@ -152,7 +152,8 @@ def two_vectors(files: Iterable[LiveFile]) -> Iterator[Blocker]:
                 services=_READING,
                 reason=f"a data file in {one.partition or 'the table'} has two deletion vectors: no engine reads it",
                 remedy="find the writer that made the second one; replace both by one vector with the rows of both "
-                "(Table.newRowDelta with removeDeletes and addDeletes of Iceberg's API), which loses no commit",
+                "(Table.newRowDelta of Iceberg's API, with removeDeletes and addDeletes, and with validateFromSnapshot "
+                "of the current snapshot), which loses no commit",
             )
             return
         seen.add(one.references)

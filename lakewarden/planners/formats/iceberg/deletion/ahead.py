@@ -4,14 +4,16 @@ have newer versions of this one, as after a migration.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import BrokenOffError, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, address_of
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
 
 METADATA_FILE = ".metadata.json"
@@ -53,15 +55,34 @@ def left_of_a_commit(
         )
     if age > given_up_after and _follows(other, metadata):
         return other
-    raise _ahead(path)
+    raise _refused(_ahead(path))
 
 
 def require_newest(metadata: TableMetadata, storage: Storage, *, now: datetime) -> None:
-    """Raise PermanentError if the folder of the metadata has a newer version of this table than the catalog names.
-    Another catalog has committed it, or the pointer was set back. A commit here would be beside it, and the newer
-    version may need the snapshots that would expire. Raises TemporaryError if the folder cannot be listed whole.
+    """Raise PermanentError if `newer_version` finds one. A commit here would be beside it, and the newer version may
+    need the snapshots that would expire. Raises TemporaryError if the folder cannot be listed whole.
+    """
+    if (newer := newer_version(metadata, storage, now=now)) is not None:
+        raise _refused(newer)
 
-    Raises PermanentError also if another catalog has committed twice beside the versions that this one knows.
+
+def behind_its_hint(metadata: TableMetadata, storage: Storage, *, now: datetime) -> Iterator[Blocker]:
+    """Yield what `newer_version` finds for a table whose metadata files have the names of Hadoop tables.
+
+    Other tables are looked at by each run alone: the listing costs requests, and it takes a second catalog to be ahead.
+    """
+    names = _NUMBER.match(metadata.file.rpartition("/")[2])
+    if names is None or not names[1]:
+        return
+    with contextlib.suppress(TemporaryError):  # the listing is not whole: each run lists the folder again
+        newer = newer_version(metadata, storage, now=now)
+        yield from () if newer is None else (newer,)
+
+
+def newer_version(metadata: TableMetadata, storage: Storage, *, now: datetime) -> Blocker | None:
+    """Return what blocks every service if the folder of the metadata has a newer version of this table than the catalog
+    names: another catalog has committed it, or the pointer was set back. It is the same if another catalog has
+    committed twice beside the versions that this one knows. Raises TemporaryError if the folder cannot be listed whole.
 
     It takes one listing. Only files that may be newer are read: those with a later number, whenever they were written,
     and those that were written later. The next version is left out for an hour: its writer may be about to commit it.
@@ -81,13 +102,13 @@ def require_newest(metadata: TableMetadata, storage: Storage, *, now: datetime) 
         if later > 1 or written[current] < at < now - _COMMIT_MAY_TAKE:
             other = _read(f"{folder}/{name}", storage)
             if other is not None and other.uuid == metadata.uuid and (later > 1 or _is_newer(other, metadata)):
-                raise _ahead(f"{folder}/{name}")
-    _require_one_line(written, metadata, folder, storage)
+                return _ahead(f"{folder}/{name}")
+    return _another_line(written, metadata, folder, storage)
 
 
-def _require_one_line(names: Iterable[str], metadata: TableMetadata, folder: str, storage: Storage) -> None:
-    """Raise PermanentError if a version that the metadata log does not have was made from another one that it does not
-    have. A commit that failed leaves one version, and no other was made from that.
+def _another_line(names: Iterable[str], metadata: TableMetadata, folder: str, storage: Storage) -> Blocker | None:
+    """Return what blocks every service if a version that the metadata log does not have was made from another one that
+    it does not have. A commit that failed leaves one version, and no other was made from that.
     """
     current, log = metadata.file.rpartition("/")[2], {path.rpartition("/")[2] for path in metadata.metadata_log}
     first = min((later for name in log if (later := _versions_later(name, current)) is not None), default=0)
@@ -98,12 +119,14 @@ def _require_one_line(names: Iterable[str], metadata: TableMetadata, folder: str
         other = _read(f"{folder}/{name}", storage)
         follows = other is not None and other.uuid == metadata.uuid and other.metadata_log[-1:]
         if follows and follows[0].rpartition("/")[2] in unknown:
-            raise PermanentError(
-                f"{folder}/{name} is a version of this table beside those that the catalog knows: another catalog, or "
-                "another name, holds the table, too, and its versions may need the files that this one does not. Let "
-                f"one catalog alone have the table; if none has that version, move {name} and "
-                f"{follows[0].rpartition('/')[2]} away"
+            return Blocker(
+                reason=f"{folder}/{name} is a version of this table beside those that the catalog knows: another "
+                "catalog, or another name, holds the table, too, and its versions may need the files that this one "
+                "does not",
+                remedy=f"let one catalog alone have the table; if none has that version, move {name} and "
+                f"{follows[0].rpartition('/')[2]} away",
             )
+    return None
 
 
 def _versions_later(name: str, current: str) -> int | None:
@@ -133,10 +156,14 @@ def _follows(other: TableMetadata, metadata: TableMetadata) -> bool:
     return bool(other.metadata_log) and spelled(other.metadata_log[-1]) == spelled(metadata.file)
 
 
-def _ahead(path: str) -> PermanentError:
-    return PermanentError(
-        f"{path} is a newer version of this table than the catalog has: another catalog holds it, too, and is ahead, "
-        "or the pointer was set back (in a Hadoop catalog version-hint.text, with versions after it deleted). Let one "
-        "catalog alone have the table, at its newest version (CALL system.register_table, or drop it here without its "
-        "files; in a Hadoop catalog delete version-hint.text)"
+def _ahead(path: str) -> Blocker:
+    return Blocker(
+        reason=f"{path} is a newer version of this table than the catalog has: another catalog holds it, too, and is "
+        "ahead, or the pointer was set back (in a Hadoop catalog version-hint.text, with versions after it deleted)",
+        remedy="let one catalog alone have the table, at its newest version (CALL system.register_table, or drop it "
+        "here without its files; in a Hadoop catalog delete version-hint.text)",
     )
+
+
+def _refused(newer: Blocker) -> PermanentError:
+    return PermanentError(f"{newer.reason}; {newer.remedy}")

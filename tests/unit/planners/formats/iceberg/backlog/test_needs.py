@@ -337,7 +337,11 @@ def test_a_clean_is_due_when_a_snapshot_may_expire() -> None:
 
     old = needs(a_metadata(a_snapshot(1, ago=9 * DAY), a_snapshot(2, ago=8 * DAY), a_snapshot(3, ago=7 * DAY)))
     assert old.backlogs[Service.CLEAN].commits == 3
-    assert old.notes[Service.CLEAN][0] == "2 snapshots may expire now"
+    assert old.notes[Service.CLEAN] == (
+        "2 snapshots may expire now",
+        "a stream or an incremental reader fails afterwards if it has not read main up to the snapshot of "
+        f"{NOW - 7 * DAY:%Y-%m-%d %H:%M:%S} UTC (3), unless it is declared (options.readers)",
+    )
 
     bounded = needs(
         a_metadata(a_snapshot(1, ago=9 * DAY), a_snapshot(2, ago=8 * DAY), a_snapshot(3, ago=7 * DAY)),

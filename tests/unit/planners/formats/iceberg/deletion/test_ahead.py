@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
+from lakewarden.planners.formats.iceberg.deletion.ahead import behind_its_hint, require_newest
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import LocalStorage
+from tests.support.iceberg.iceberg_look import look
 from tests.support.iceberg.iceberg_table import IcebergTable
 from tests.support.values import NOW
 
@@ -92,6 +93,28 @@ def test_a_pointer_that_is_behind_is_seen_by_the_numbers_of_the_versions(
         require_newest(metadata, LocalStorage(), now=NOW)
     newest.rename(table.metadata / style.format(2))
     require_newest(metadata, LocalStorage(), now=NOW)
+
+
+@pytest.mark.parametrize(("style", "is_hint"), [("v{}.metadata.json", True), ("{:05}-theirs.metadata.json", False)])
+def test_a_pointer_that_is_behind_blocks_a_table_with_a_hint_before_a_run(
+    table: IcebergTable, style: str, *, is_hint: bool
+) -> None:
+    """Every service is blocked until the newer version is gone, although the hint does not change then. The catalogs of
+    other tables have no hint: each run of theirs looks.
+    """
+    current, newest = (table.metadata / style.format(number) for number in (3, 11))
+    newest.write_bytes(table.metadata_file.read_bytes())
+    table.metadata_file.rename(current)
+    metadata = read_table(str(current), LocalStorage())
+    blockers = list(behind_its_hint(metadata, LocalStorage(), now=NOW))
+    assert [(one.services, one.remedy.startswith("let one catalog alone")) for one in blockers] == (
+        [(frozenset(), True)] if is_hint else []
+    )
+    if is_hint:
+        seen = look(table)
+        assert [one.reason for one in seen.view.blockers] == [one.reason for one in blockers]
+        newest.unlink()
+        assert look(table, previous=seen).view.blockers == ()
 
 
 def test_a_newer_version_is_found_whatever_compresses_it(table: IcebergTable) -> None:
