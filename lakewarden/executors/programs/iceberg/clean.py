@@ -124,11 +124,11 @@ class CleanSteps:
         """Expire the snapshots of the plan that may still expire. Then delete the files of its list that the table does
         not need now.
         """
+        require_newest(self._table.metadata, self._table.storage, now=self._table.clock.now())
         metadata = self._table.metadata()
         require_permission(metadata)
         plan_store = PlanStore.of(self._table, metadata)
         beside, pending, files = plan_store.to_carry_out(plan.on_timeline)
-        require_newest(metadata, self._table.storage, now=self._table.clock.now())
         plan_store.begin(beside, pending)
         expired = self._expire(plan_store, beside, pending, metadata)
         points.reach(Point.EXPIRED, run=self._table.assignment.run, service=self._table.assignment.service)

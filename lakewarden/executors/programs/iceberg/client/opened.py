@@ -131,7 +131,7 @@ def _require_one_owner(table: OpenTable) -> None:
     """
     metadata, own = table.metadata(), table.assignment.format
     require_own_folder(own, folders_of(metadata, table.options), table.storage, properties=metadata.properties)
-    require_newest(metadata, table.storage, now=table.clock.now())
+    require_newest(table.metadata, table.storage, now=table.clock.now())
 
 
 def _require_exclusion(session: Any, java: Any, assignment: Assignment) -> None:

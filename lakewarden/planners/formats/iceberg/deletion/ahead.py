@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
@@ -58,36 +58,41 @@ def left_of_a_commit(
     raise _refused(_ahead(path))
 
 
-def require_newest(metadata: TableMetadata, storage: Storage, *, now: datetime) -> None:
-    """Raise PermanentError if `newer_version` finds one. A commit here would be beside it, and the newer version may
-    need the snapshots that would expire. Raises TemporaryError if the folder cannot be listed whole.
+def require_newest(read: Callable[[], TableMetadata], storage: Storage, *, now: datetime) -> None:
+    """Raise PermanentError if the folder of the metadata has a newer version of this table than the catalog names. A
+    commit here would be beside it, and the newer version may need the snapshots that would expire.
+
+    `read` asks the catalog. It is asked again before the refusal: a writer may have committed since, and a listing of
+    many files takes a while. Raises TemporaryError if the folder cannot be listed whole.
     """
-    if (newer := newer_version(metadata, storage, now=now)) is not None:
+    metadata = read()
+    written = _versions(metadata, storage)
+    newer = _newer(metadata, written, storage, now=now)
+    if newer is not None and (moved := read()).file != metadata.file:
+        newer = _newer(moved, written, storage, now=now)
+    if newer is not None:
         raise _refused(newer)
 
 
 def behind_its_hint(metadata: TableMetadata, storage: Storage, *, now: datetime) -> Iterator[Blocker]:
-    """Yield what `newer_version` finds for a table whose metadata files have the names of Hadoop tables.
+    """Yield what blocks every service of a table with the file names of Hadoop tables: it has newer versions, and the
+    next one is missing, so no search that begins at the hint finds them.
 
     Other tables are looked at by each run alone: the listing costs requests, and it takes a second catalog to be ahead.
     """
-    names = _NUMBER.match(metadata.file.rpartition("/")[2])
+    current = metadata.file.rpartition("/")[2]
+    names = _NUMBER.match(current)
     if names is None or not names[1]:
         return
     with contextlib.suppress(TemporaryError):  # the listing is not whole: each run lists the folder again
-        newer = newer_version(metadata, storage, now=now)
-        yield from () if newer is None else (newer,)
+        written = _versions(metadata, storage)
+        if all(_versions_later(name, current) != 1 for name in written):
+            newer = _newer(metadata, written, storage, now=now)
+            yield from () if newer is None else (newer,)
 
 
-def newer_version(metadata: TableMetadata, storage: Storage, *, now: datetime) -> Blocker | None:
-    """Return what blocks every service if the folder of the metadata has a newer version of this table than the catalog
-    names: another catalog has committed it, or the pointer was set back. It is the same if another catalog has
-    committed twice beside the versions that this one knows. Raises TemporaryError if the folder cannot be listed whole.
-
-    It takes one listing. Only files that may be newer are read: those with a later number, whenever they were written,
-    and those that were written later. The next version is left out for an hour: its writer may be about to commit it.
-    If that commit failed, the writer commits again, or orphans finds the file.
-    """
+def _versions(metadata: TableMetadata, storage: Storage) -> Mapping[str, datetime]:
+    """Return the metadata files beside a metadata file, each with the time of its last write. It takes one listing."""
     above, _, current = metadata.file.rpartition("/")
     folder = address_of(above)
     written = {
@@ -97,9 +102,25 @@ def newer_version(metadata: TableMetadata, storage: Storage, *, now: datetime) -
     }
     if current not in written:
         raise TemporaryError(f"the listing of {folder} does not show {current}, which the catalog names")
+    return written
+
+
+def _newer(
+    metadata: TableMetadata, written: Mapping[str, datetime], storage: Storage, *, now: datetime
+) -> Blocker | None:
+    """Return what blocks every service if one of the files is a newer version of this table than the catalog names:
+    another catalog has committed it, or the pointer was set back. It is the same if another catalog has committed twice
+    beside the versions that this one knows.
+
+    Only files that may be newer are read: those with a later number, whenever they were written, and those that were
+    written later. The next version is left out for an hour: its writer may be about to commit it. If that commit
+    failed, the writer commits again, or orphans finds the file.
+    """
+    above, _, current = metadata.file.rpartition("/")
+    folder, at_last = address_of(above), written.get(current, now)
     for name, at in written.items():
         later = _versions_later(name, current) or 0
-        if later > 1 or written[current] < at < now - _COMMIT_MAY_TAKE:
+        if later > 1 or at_last < at < now - _COMMIT_MAY_TAKE:
             other = _read(f"{folder}/{name}", storage)
             if other is not None and other.uuid == metadata.uuid and (later > 1 or _is_newer(other, metadata)):
                 return _ahead(f"{folder}/{name}")

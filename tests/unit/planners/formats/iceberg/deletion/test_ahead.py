@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from lakewarden.planners.formats.iceberg.deletion.ahead import behind_its_hint, require_newest
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg.iceberg_look import look
 from tests.support.iceberg.iceberg_table import IcebergTable
@@ -51,7 +53,7 @@ def unknown(table: IcebergTable, *, ago: timedelta, **said: Any) -> None:
 
 
 def ask(table: IcebergTable) -> None:
-    require_newest(read_table(str(table.metadata_file), LocalStorage()), LocalStorage(), now=NOW)
+    require_newest(lambda: read_table(str(table.metadata_file), LocalStorage()), LocalStorage(), now=NOW)
 
 
 def test_a_newer_version_of_the_table_is_anothers_catalogs(table: IcebergTable) -> None:
@@ -90,9 +92,9 @@ def test_a_pointer_that_is_behind_is_seen_by_the_numbers_of_the_versions(
     newest.write_bytes(current.read_bytes())
     aged(newest, ago)
     with pytest.raises(PermanentError, match=f"{newest.name} is a newer version of this table"):
-        require_newest(metadata, LocalStorage(), now=NOW)
+        require_newest(lambda: metadata, LocalStorage(), now=NOW)
     newest.rename(table.metadata / style.format(2))
-    require_newest(metadata, LocalStorage(), now=NOW)
+    require_newest(lambda: metadata, LocalStorage(), now=NOW)
 
 
 @pytest.mark.parametrize(("style", "is_hint"), [("v{}.metadata.json", True), ("{:05}-theirs.metadata.json", False)])
@@ -115,6 +117,24 @@ def test_a_pointer_that_is_behind_blocks_a_table_with_a_hint_before_a_run(
         assert [one.reason for one in seen.view.blockers] == [one.reason for one in blockers]
         newest.unlink()
         assert look(table, previous=seen).view.blockers == ()
+
+
+class Committing(LocalStorage):
+    """A writer commits three versions while the folder is listed."""
+
+    def __init__(self, table: IcebergTable) -> None:
+        self._table = table
+
+    def entries(self, location: str) -> Iterator[FileEntry]:
+        for _ in range(3):
+            self._table.append()
+        return super().entries(location)
+
+
+def test_versions_that_a_writer_commits_during_the_listing_hold_nothing_back(table: IcebergTable) -> None:
+    """The catalog knows them when it is asked again. A hint leads to them."""
+    require_newest(lambda: read_table(str(table.metadata_file), LocalStorage()), Committing(table), now=NOW)
+    assert look(table, storage=Committing(table)).view.blockers == ()
 
 
 def test_a_newer_version_is_found_whatever_compresses_it(table: IcebergTable) -> None:
@@ -149,9 +169,9 @@ def test_versions_beside_those_that_the_catalog_knows_are_anothers(
     metadata = replace(read_table(str(current), LocalStorage()), metadata_log=log)
     if is_fork:
         with pytest.raises(PermanentError, match=r"00005-theirs\.metadata\.json is a version of this table beside"):
-            require_newest(metadata, LocalStorage(), now=NOW)
+            require_newest(lambda: metadata, LocalStorage(), now=NOW)
     else:
-        require_newest(metadata, LocalStorage(), now=NOW)
+        require_newest(lambda: metadata, LocalStorage(), now=NOW)
 
 
 def test_half_a_version_of_a_killed_writer_holds_nothing_back(table: IcebergTable) -> None:
@@ -175,4 +195,4 @@ def test_a_listing_that_does_not_show_the_newest_version_is_not_believed(table: 
     metadata = read_table(str(table.metadata_file), LocalStorage())
     table.metadata_file.unlink()
     with pytest.raises(TemporaryError, match="does not show"):
-        require_newest(metadata, LocalStorage(), now=NOW)
+        require_newest(lambda: metadata, LocalStorage(), now=NOW)
