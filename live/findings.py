@@ -12,7 +12,7 @@ from lakewarden.demo.writers.record import Record, read_record
 from live.goal import EACH_SUCCEEDS
 from live.report import Failure, LiveReaderTally, LiveReport, LiveWriterTally, TimeTravel
 from live.scenario import LiveScenario
-from live.tally import completed_twice, tallies
+from live.tally import completed_twice, failed, tallies
 
 _WORDS = 400
 
@@ -49,6 +49,7 @@ def findings(scenario: LiveScenario, *, processes_left: Sequence[str]) -> LiveRe
         counted={name: Range(peak=gauge.peak, end=ends.get(name, 0)) for name, gauge in last.counts.items()},
         time_travel=_time_travel(scenario, errors),
         twice=completed_twice(last.runs),
+        failed_runs=failed(last.runs),
         doubled_micro_batches=sorted(scenario.doubled),
         daemon_exit_code=scenario.daemon_exit_code,
         processes_left=processes_left,

@@ -62,8 +62,8 @@ class TimeTravel:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveReport(Report):
     """What the suite saw. `enabled` are the services that had to succeed `each_succeeds` times. `writer` is all writers
-    together, `writers` each by itself. `twice` are instants that two runs of Lakewarden completed. `errors` is what
-    kept the suite from its end.
+    together, `writers` each by itself. `twice` are instants that two runs of Lakewarden completed. `failed_runs` are
+    its runs that failed, with their outcomes. `errors` is what kept the suite from its end.
     """
 
     table_type: str
@@ -78,6 +78,7 @@ class LiveReport(Report):
     time_travel: TimeTravel
     writers: Mapping[str, LiveWriterTally] = field(default_factory=dict)
     twice: Sequence[str] = ()
+    failed_runs: Sequence[str] = ()
     doubled_micro_batches: Sequence[int] = ()
     daemon_exit_code: int | None = 0
     processes_left: Sequence[str] = ()
@@ -109,6 +110,7 @@ class LiveReport(Report):
                 f"{len(self.time_travel.wrong)} of {self.time_travel.instants} instants do not show their rows"
             )
         found += [f"{instant} was completed twice by us" for instant in self.twice]
+        found += [f"a run of ours failed: {run}" for run in self.failed_runs]
         found += [f"micro-batch {number} was committed twice" for number in self.doubled_micro_batches]
         if self.daemon_exit_code != 0:
             found.append(f"the daemon ended with {self.daemon_exit_code}")

@@ -33,6 +33,11 @@ def completed_twice(runs: Sequence[RunBody]) -> list[str]:
     return sorted(instant for instant, times in done.items() if times > 1)
 
 
+def failed(runs: Sequence[RunBody]) -> list[str]:
+    """Return the runs that failed, and why: beside healthy writers, none has a reason to."""
+    return [f"{run.service} {run.id}: {run.outcome}" for run in runs if run.state == RunState.FAILED]
+
+
 def late_compactions(runs: Sequence[RunBody]) -> list[str]:
     """Return the compactions that waited in the queue while two other rewrites of the table began, one sentence each,
     and the last of three that ended in a row without success.

@@ -65,6 +65,7 @@ def test_a_good_run_has_no_shortcomings() -> None:
         pytest.param(replace(GOOD, time_travel=TimeTravel(instants=0)), id="no time travel"),
         pytest.param(replace(GOOD, time_travel=TimeTravel(instants=9, wrong=[WRONG])), id="a wrong instant"),
         pytest.param(replace(GOOD, twice=["20260101120000000"]), id="an instant completed twice"),
+        pytest.param(replace(GOOD, failed_runs=["clean 7: no such table"]), id="a run of ours that failed"),
         pytest.param(replace(GOOD, doubled_micro_batches=[7]), id="a micro-batch written twice"),
         pytest.param(replace(GOOD, daemon_exit_code=-9), id="a daemon that had to be killed"),
         pytest.param(replace(GOOD, processes_left=["77 java"]), id="a process left behind"),

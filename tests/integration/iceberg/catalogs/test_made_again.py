@@ -20,7 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 from pyspark.errors import PySparkException
 
-from lakewarden.executors.contract import Failed, FailureKind, Succeeded
+from lakewarden.executors.contract import Failed, FailureKind, Succeeded, Yielded
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.model.instant import Service
@@ -77,13 +77,14 @@ class _Shop:
     def sql(self, statement: str) -> Any:
         return self._session.sql(statement)
 
-    def create(self, *, rows: int) -> None:
-        self.sql(f"CREATE TABLE lake.{self.namespace}.trips (id BIGINT) USING iceberg")
+    def create(self, *, rows: int, folder: Path | None = None) -> None:
+        place = "" if folder is None else f" LOCATION '{folder}'"
+        self.sql(f"CREATE TABLE lake.{self.namespace}.trips (id BIGINT) USING iceberg{place}")
         for id_ in range(rows):
             self.sql(f"INSERT INTO lake.{self.namespace}.trips VALUES ({id_})")
 
-    def rename(self) -> None:
-        self.sql(f"ALTER TABLE lake.{self.namespace}.trips RENAME TO {self.namespace}.trips_of_before")
+    def rename(self, to: str = "trips_of_before") -> None:
+        self.sql(f"ALTER TABLE lake.{self.namespace}.trips RENAME TO {self.namespace}.{to}")
 
     def count(self, table: str = "trips") -> int:
         found: int = self.sql(f"SELECT * FROM lake.{self.namespace}.{table}").count()
@@ -132,6 +133,59 @@ def test_a_table_made_again_where_another_lies_takes_none_of_its_files(
         assert isinstance(cleaned, Succeeded)
         assert (shop.count(), shop.count("trips_of_before")) == (3, 5)
     assert StaticTable.from_metadata(first).scan().to_arrow().num_rows == 5
+
+
+def test_a_renamed_table_is_cleaned_though_its_old_name_was_just_asked_for(
+    driver: Driver, spark: Any, tmp_path: Path
+) -> None:
+    """The old name leads to a new table by now, and a run on a third table has asked for its uuid before."""
+    with ExitStack() as life:
+        server = life.enter_context(iceberg_rest(tmp_path, token="hunter2", credential="me:secret"))
+        server.catalog.create_namespace("sales.eu")
+        (tmp_path / "credential").write_text("me:secret")
+        secret = {"file": str(tmp_path / "credential")}
+        shop = _Shop(spark, {"type": "rest", "uri": server.uri, "credential": secret})
+        shop.create(rows=2)
+        shop.rename("asking")
+        shop.create(rows=2, folder=tmp_path / "renamed")
+        assert isinstance(driver.carry_out(shop.assigned("asking"), Service.CLEAN, **EVERYTHING), Succeeded)
+        shop.rename()
+        shop.create(rows=1, folder=tmp_path / "another")
+
+        outcome = driver.carry_out(shop.assigned("trips_of_before"), Service.CLEAN, **EVERYTHING)
+
+        assert isinstance(outcome, Succeeded), outcome
+
+
+@pytest.mark.parametrize("service", [Service.CLEAN, Service.ORPHANS])
+def test_a_table_that_is_renamed_during_a_run_does_not_meet_itself_as_a_copy(
+    driver: Driver, spark: Any, tmp_path: Path, service: Service
+) -> None:
+    """The rename comes between the opening of the run and its listing of the catalog."""
+    with iceberg_rest(tmp_path, token="hunter2", credential="me:secret") as server:
+        server.catalog.create_namespace("sales.eu")
+        (tmp_path / "credential").write_text("me:secret")
+        secret = {"file": str(tmp_path / "credential")}
+        shop = _Shop(spark, {"type": "rest", "uri": server.uri, "credential": secret})
+        shop.create(rows=3)
+        (shop.folder() / "data" / "00000-9-3f6c1a52-0b7e-4f51-9d3c-5e8a7b6c4d21-00001.parquet").write_bytes(b"lost")
+        _age(shop.folder())
+        listed, assigned = server.catalog.list_tables, shop.assigned()
+
+        def renaming(namespace: Any) -> Any:
+            server.catalog.list_tables = listed
+            server.catalog.rename_table("sales.eu.trips", "sales.eu.trips_of_before")
+            return listed(namespace)
+
+        server.catalog.list_tables = renaming
+
+        outcome = driver.carry_out(
+            assigned, service, **({"unknown_for": "0s"} if service is Service.ORPHANS else EVERYTHING)
+        )
+
+        assert isinstance(outcome, Yielded)
+        assert "was renamed to sales.eu.trips_of_before during the run" in outcome.reason
+        assert shop.count("trips_of_before") == 3
 
 
 def test_a_folder_of_a_hadoop_catalog_that_was_moved_away_takes_no_file_of_the_table_in_its_place(

@@ -17,7 +17,7 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.parsing import metadata_of
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
 from lakewarden.planners.formats.iceberg.options.table_options import PLACES
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.storage.locations import named_in_catalog
 
@@ -28,7 +28,8 @@ _MOST = 1000
 """So many tables of a catalog are asked, first those in the namespace of the table."""
 
 _KEPT = timedelta(hours=1)
-"""The uuid of a table changes only if another table takes its name."""
+"""So long, the uuid of a table is not asked again. It changes only if another table takes its name. One that would be a
+copy is always asked."""
 
 
 def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
@@ -37,7 +38,8 @@ def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
     manifest list, as in a folder of a Hadoop catalog that was moved: no engine reads it or appends to it.
 
     Raises PermanentError if another table lies in the very folder of this one, or has lain there and still needs files
-    of it. Raises TemporaryError if another table cannot be loaded.
+    of it. Raises TemporaryError if another table cannot be loaded, and YieldError if the table was renamed during
+    the run.
     """
     spelled, found = Spelling(), dict[str, str]()
     home = f"{spelled.folder(metadata.location)}/"
@@ -47,6 +49,8 @@ def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
             if home in theirs and _is_lost(table, other):
                 continue
             if home in theirs:
+                if other.uuid == metadata.uuid:
+                    _require_its_name(table, metadata, found_as=name)
                 raise PermanentError(
                     f"the table {name} of the same catalog keeps its files in {metadata.location}, too: no file there "
                     "is an orphan of one table alone. Let each table have a folder of its own"
@@ -67,22 +71,38 @@ def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
 
 def require_no_copy(table: OpenTable, metadata: TableMetadata) -> None:
     """Raise PermanentError if another table of the catalog is a copy of this one: it has the same uuid, as after
-    `register_table`. It may need the files that this one does not. What cannot be loaded is no copy.
+    `register_table`. It may need the files that this one does not. What cannot be loaded is no copy. Raises
+    YieldError if the table was renamed during the run.
     """
-    now = table.clock.now()
     for name, identifier in _others(table):
         at, uuid = table.uuids.get(name, (None, None))
-        if at is None or not at <= now < at + _KEPT:
-            uuid = None
-            with contextlib.suppress(TemporaryError):
-                uuid = next(iter(_shown(partial(_uuid, table, identifier))), None)
-            table.uuids[name] = (now, uuid)
-        if uuid is not None and uuid == metadata.uuid:
+        if at is None or not at <= table.clock.now() < at + _KEPT or uuid == metadata.uuid:
+            uuid = _asked_uuid(table, name, identifier)
+        if uuid == metadata.uuid:
+            _require_its_name(table, metadata, found_as=name)
             raise PermanentError(
                 f"the table {name} of the same catalog has the same table-uuid, as after register_table: it may need "
                 "the files that this one does not, so none is deleted. Drop one of the two without its files, or make "
                 "the copy anew with CREATE TABLE ... AS SELECT"
             )
+
+
+def _require_its_name(table: OpenTable, metadata: TableMetadata, *, found_as: str) -> None:
+    """Raise YieldError if the name that the run was given does not lead to its table any more: then the table was
+    renamed during the run, and was found under its new name.
+    """
+    _, own = named_in_catalog(table.assignment.location)
+    identifier = table.jvm.org.apache.iceberg.catalog.TableIdentifier.parse(own)
+    if metadata.uuid not in _shown(partial(_uuid, table, identifier)):
+        raise YieldError(f"the table {own} was renamed to {found_as} during the run. Services go on under the new name")
+
+
+def _asked_uuid(table: OpenTable, name: str, identifier: Any) -> str | None:
+    uuid = None
+    with contextlib.suppress(TemporaryError):
+        uuid = next(iter(_shown(partial(_uuid, table, identifier))), None)
+    table.uuids[name] = (table.clock.now(), uuid)
+    return uuid
 
 
 def _others(table: OpenTable) -> Iterator[tuple[str, Any]]:
