@@ -25,7 +25,7 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.model.instant import Service
 from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING
-from tests.support.catalogs.iceberg_rest import iceberg_rest
+from tests.support.catalogs.iceberg_rest import IcebergRest, iceberg_rest
 
 if TYPE_CHECKING:
     from tests.support.pool.driver import Driver
@@ -135,57 +135,67 @@ def test_a_table_made_again_where_another_lies_takes_none_of_its_files(
     assert StaticTable.from_metadata(first).scan().to_arrow().num_rows == 5
 
 
-def test_a_renamed_table_is_cleaned_though_its_old_name_was_just_asked_for(
-    driver: Driver, spark: Any, tmp_path: Path
-) -> None:
-    """The old name leads to a new table by now, and a run on a third table has asked for its uuid before."""
-    with ExitStack() as life:
-        server = life.enter_context(iceberg_rest(tmp_path, token="hunter2", credential="me:secret"))
-        server.catalog.create_namespace("sales.eu")
-        (tmp_path / "credential").write_text("me:secret")
-        secret = {"file": str(tmp_path / "credential")}
-        shop = _Shop(spark, {"type": "rest", "uri": server.uri, "credential": secret})
-        shop.create(rows=2)
-        shop.rename("asking")
-        shop.create(rows=2, folder=tmp_path / "renamed")
-        assert isinstance(driver.carry_out(shop.assigned("asking"), Service.CLEAN, **EVERYTHING), Succeeded)
-        shop.rename()
-        shop.create(rows=1, folder=tmp_path / "another")
-
-        outcome = driver.carry_out(shop.assigned("trips_of_before"), Service.CLEAN, **EVERYTHING)
-
-        assert isinstance(outcome, Succeeded), outcome
-
-
-@pytest.mark.parametrize("service", [Service.CLEAN, Service.ORPHANS])
-def test_a_table_that_is_renamed_during_a_run_does_not_meet_itself_as_a_copy(
-    driver: Driver, spark: Any, tmp_path: Path, service: Service
-) -> None:
-    """The rename comes between the opening of the run and its listing of the catalog."""
+@pytest.fixture
+def rest(tmp_path: Path) -> Iterator[IcebergRest]:
+    """Return a server with a namespace, and the secret that it asks for in a file beside its tables."""
+    (tmp_path / "credential").write_text("me:secret")
     with iceberg_rest(tmp_path, token="hunter2", credential="me:secret") as server:
         server.catalog.create_namespace("sales.eu")
-        (tmp_path / "credential").write_text("me:secret")
-        secret = {"file": str(tmp_path / "credential")}
-        shop = _Shop(spark, {"type": "rest", "uri": server.uri, "credential": secret})
-        shop.create(rows=3)
-        (shop.folder() / "data" / "00000-9-3f6c1a52-0b7e-4f51-9d3c-5e8a7b6c4d21-00001.parquet").write_bytes(b"lost")
-        _age(shop.folder())
-        listed, assigned = server.catalog.list_tables, shop.assigned()
+        yield server
 
-        def renaming(namespace: Any) -> Any:
-            server.catalog.list_tables = listed
-            server.catalog.rename_table("sales.eu.trips", "sales.eu.trips_of_before")
-            return listed(namespace)
 
-        server.catalog.list_tables = renaming
+def _shop_of(server: IcebergRest, spark: Any, folder: Path) -> _Shop:
+    return _Shop(spark, {"type": "rest", "uri": server.uri, "credential": {"file": str(folder / "credential")}})
 
-        outcome = driver.carry_out(
-            assigned, service, **({"unknown_for": "0s"} if service is Service.ORPHANS else EVERYTHING)
-        )
 
-        assert isinstance(outcome, Yielded)
-        assert "was renamed to sales.eu.trips_of_before during the run" in outcome.reason
-        assert shop.count("trips_of_before") == 3
+def test_a_renamed_table_is_cleaned_though_its_old_name_was_just_asked_for(
+    driver: Driver, spark: Any, rest: IcebergRest, tmp_path: Path
+) -> None:
+    """The old name leads to a new table by now, and a run on a third table has asked for its uuid before."""
+    shop = _shop_of(rest, spark, tmp_path)
+    shop.create(rows=2)
+    shop.rename("asking")
+    shop.create(rows=2, folder=tmp_path / "renamed")
+    assert isinstance(driver.carry_out(shop.assigned("asking"), Service.CLEAN, **EVERYTHING), Succeeded)
+    shop.rename()
+    shop.create(rows=1, folder=tmp_path / "another")
+
+    outcome = driver.carry_out(shop.assigned("trips_of_before"), Service.CLEAN, **EVERYTHING)
+
+    assert isinstance(outcome, Succeeded), outcome
+
+
+@pytest.mark.parametrize(
+    ("service", "options"), [(Service.CLEAN, EVERYTHING), (Service.ORPHANS, {"unknown_for": "0s"})]
+)
+def test_a_table_that_is_renamed_during_a_run_does_not_meet_itself_as_a_copy(
+    driver: Driver,
+    spark: Any,
+    rest: IcebergRest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    service: Service,
+    options: Mapping[str, Any],
+) -> None:
+    """The rename comes between the opening of the run and its listing of the catalog."""
+    shop = _shop_of(rest, spark, tmp_path)
+    shop.create(rows=3)
+    (shop.folder() / "data" / "00000-9-3f6c1a52-0b7e-4f51-9d3c-5e8a7b6c4d21-00001.parquet").write_bytes(b"lost")
+    _age(shop.folder())
+    assigned, listed = shop.assigned(), rest.catalog.list_tables
+
+    def renaming(namespace: Any) -> Any:
+        monkeypatch.undo()
+        rest.catalog.rename_table("sales.eu.trips", "sales.eu.trips_of_before")
+        return listed(namespace)
+
+    monkeypatch.setattr(rest.catalog, "list_tables", renaming)
+
+    outcome = driver.carry_out(assigned, service, **options)
+
+    assert isinstance(outcome, Yielded)
+    assert "was renamed to sales.eu.trips_of_before during the run" in outcome.reason
+    assert shop.count("trips_of_before") == 3
 
 
 def test_a_folder_of_a_hadoop_catalog_that_was_moved_away_takes_no_file_of_the_table_in_its_place(
