@@ -135,6 +135,31 @@ def test_a_run_steps_back_if_others_commit_during_each_of_its_attempts(
     assert trips.found() == trips.expected
 
 
+@pytest.mark.parametrize("undone", ["delete", "append"])
+def test_a_change_that_was_rolled_back_before_the_commit_does_not_return(
+    driver: Driver, trips: Trips, undone: str
+) -> None:
+    """The compaction has read it. Iceberg refuses a commit from a snapshot that is no ancestor any more."""
+    trips.age()
+    before, snapshot = dict(trips.expected), trips.read().current_snapshot()
+    assert snapshot is not None
+    trips.delete(0, 2) if undone == "delete" else trips.append()
+    trips.age()
+    run = driver.submit(trips, Service.COMPACTION)
+    driver.advance(run, to=Step.COMMIT)
+    spark = trips.lake.spark
+    table = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, trips.sql)
+    table.manageSnapshots().rollbackTo(snapshot.snapshot_id).commit()
+    driver.pool.answer(run, Step.COMMIT, Granted())
+
+    assert isinstance(driver.next(run, Ended).outcome, Yielded)
+
+    assert trips.found() == before
+    trips.age()
+    assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
+    assert trips.found() == before
+
+
 def test_partitions_that_a_writer_changes_are_not_planned(driver: Driver, trips: Trips) -> None:
     """Right after a DELETE its partition is left alone and the other one is rewritten. Some time later it is rewritten
     too.

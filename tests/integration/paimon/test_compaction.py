@@ -109,6 +109,22 @@ def test_a_write_between_execute_and_commit_is_kept(driver: Driver, orders: Paim
     kept_between_permit_and_commit(driver, orders, Service.COMPACTION)
 
 
+def test_rows_that_were_rolled_back_before_the_commit_do_not_return(driver: Driver, orders: PaimonOrders) -> None:
+    """The compaction has read them. Paimon refuses the commit: the level-0 files are part of no snapshot any more."""
+    before, newest = orders.read(), orders.snapshots()[-1]["id"]
+    orders.write([(1, "undone", "a"), (77, "undone", "a")])
+    run = driver.submit(orders, Service.COMPACTION)
+    driver.advance(run, to=Step.COMMIT)
+    orders.roll_back(newest)
+    driver.pool.answer(run, Step.COMMIT, Granted())
+
+    assert isinstance(driver.next(run, Ended).outcome, Yielded)
+
+    assert orders.read() == before
+    assert isinstance(driver.carry_out(orders, Service.COMPACTION), Succeeded)
+    assert orders.read() == before
+
+
 def test_a_snapshot_whose_number_was_taken_is_made_anew(
     driver: Driver, orders: PaimonOrders, worker_faults: Path, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.giving_up import give_up, give_up_alone
 from lakewarden.executors.programs.hudi.steps.resizing import refuse_what_would_lose_rows, resizing, take_back
 from lakewarden.executors.programs.hudi.steps.stream_copy import copy_files, decode_files, why_not_copied
+from lakewarden.executors.programs.hudi.steps.undone import completed_writes, require_not_undone, writes_named_by
 from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
 from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
@@ -101,6 +102,7 @@ class ClusteringSteps:
         self._ours: str | None = None
         self._resizes = table.options.declared_index is BucketIndex.CONSISTENT_HASHING
         self._resized: frozenset[str] = frozenset()  # the partitions of the plan
+        self._writes: frozenset[str] = frozenset()  # those that the plan names
 
     def plan(self) -> Plan | None:
         """Schedule a clustering of cold partitions, or take up the pending one that was assigned."""
@@ -120,6 +122,7 @@ class ClusteringSteps:
         _refuse_files_of_buckets(self._table, files)
         require_whole_plan(self._table, Service.CLUSTERING, instant, files)
         self._resized = frozenset(file.partition for file in files)
+        self._writes = writes_named_by(files)
         return plan_of(pending)
 
     def execute(self, plan: Plan) -> None:
@@ -132,9 +135,11 @@ class ClusteringSteps:
         """
         instant = plan.on_timeline
         self._refuse_a_wrong_copy(instant, ours=self._ours is not None)
-        with self._between_writers(instant):
+        with self._between_writers(instant) as view:
             self._table.before_a_commit()
             self._ours = instant
+            require_not_undone(self._table, view, instant, self._writes)
+            read = completed_writes(view)
         with translated(Step.COMMIT):
             written = self._table.client.write("cluster", instant, _ONLY_WRITE)
             statuses = written.getWriteStatuses()
@@ -143,8 +148,9 @@ class ClusteringSteps:
             with translated(Step.COMMIT):
                 files = int(statuses.count())
             self._table.reach(Point.WRITTEN)
-            with self._between_writers(instant):
+            with self._between_writers(instant) as view:
                 self._table.before_a_commit()
+                require_not_undone(self._table, view, instant, read)
                 self._refuse_a_wrong_copy(instant, ours=True, footers=False)
                 with translated(Step.COMMIT):
                     self._table.client.complete_clustering(instant, written)

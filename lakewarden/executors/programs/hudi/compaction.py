@@ -16,13 +16,16 @@ from lakewarden.executors.programs.hudi.client.returned_keys import NewBase
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys
 from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
+from lakewarden.executors.programs.hudi.steps.undone import UndoneError
 from lakewarden.executors.programs.hudi.steps.whole_plans import IncompletePlanError, require_whole_plan
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
 from lakewarden.planners.formats.hudi.writers.beside import meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 
 _CALLS = Calls(service=Service.COMPACTION, schedule="COMPACT", execute="compact", commit="commitCompaction")
@@ -110,19 +113,24 @@ class CompactionSteps(RewriteSteps):
         return instant
 
     def execute(self, plan: Plan) -> None:
-        """Write the new base files without committing them. Raises PermanentError if the plan leaves out a file. It is
-        withdrawn then, if there is a moment without a write soon.
+        """Write the new base files without committing them. Raises PermanentError if the plan leaves out a file, and
+        UndoneError if it names one of a write that was rolled back. It is withdrawn then, if there is a moment without
+        a write soon.
         """
-        instant = plan.on_timeline
-        files = compacted_files(self._table.assignment, self._pending(instant), self._table.storage)
         self._planned = None
         try:
-            require_whole_plan(self._table, Service.COMPACTION, instant, files)
+            super().execute(plan)
         except IncompletePlanError:
-            self._table.withdraw(instant)
+            self._table.withdraw(plan.on_timeline)
             raise
+        except UndoneError:
+            self._table.withdraw(plan.on_timeline, by=self._undo)
+            raise
+
+    def _judge(self, view: TableView, instant: str, files: Collection[DataFile]) -> None:
+        super()._judge(view, instant, files)
+        require_whole_plan(self._table, Service.COMPACTION, instant, files)
         self._executing = instant
-        super().execute(plan)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Complete the instant, without the file groups in which a deleted key would be there twice from then on."""
@@ -147,6 +155,11 @@ class CompactionSteps(RewriteSteps):
                 client.stop_heartbeat(self._executing)
             elif self._planned is not None and client.table_version < _PENDING_PLAN_IS_HARMLESS_FROM:
                 self._table.withdraw(self._planned)
+
+    def _undo(self, instant: str) -> bool:
+        """Remove a plan that may have been begun. To be called under the lock."""
+        self._table.client.undo_rewrite(instant)
+        return self._table.client.remove_plan(instant)
 
     def _pending(self, instant: str) -> Instant:
         pending = super()._pending(instant)

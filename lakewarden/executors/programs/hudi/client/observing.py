@@ -131,7 +131,7 @@ def planned_indexes(assignment: Assignment, instant: str, storage: Storage) -> t
 
 
 def rollback_target(assignment: Assignment, instant: str, storage: Storage) -> plans.RollbackTarget:
-    """Return what a pending rollback undoes. Raises TemporaryError if its plan is unreadable."""
+    """Return what a rollback undoes, pending or completed. Raises TemporaryError if its plan is unreadable."""
     return _requested(
         assignment,
         instant,

@@ -48,17 +48,18 @@ def commit_without_returning_keys(
     compacted: Collection[DataFile],
     commit: Callable[[Collection[NewBase]], Figures],
 ) -> Figures:
-    """Commit a compaction after its new files are written. `commit` is called with the file groups that it leaves out.
+    """Commit a compaction after its new files are written. `commit` is called under the table's lock, with the file
+    groups that it leaves out.
 
     Below table version 8 it leaves out none: raises YieldError if there is no moment without a write that may touch
     their partitions, and PermanentError if a dropped key has come back.
     """
-    if not table.options.looks_for_returning_keys:
-        return commit(())
     with translated(Step.COMMIT):
-        groups = with_dropped_rows(statuses)
-        if not groups:
+        groups = with_dropped_rows(statuses) if table.options.looks_for_returning_keys else ()
+    if not groups:
+        with table.alone():
             return commit(())
+    with translated(Step.COMMIT):
         dropped = DroppedKeys(table.client, groups, compacted) if has_keys_in_parquet(table.client) else None
     with contextlib.nullcontext() if dropped is None else contextlib.closing(dropped):
         search = _Search(table, instant, groups, dropped)

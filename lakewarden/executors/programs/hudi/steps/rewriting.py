@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lakewarden.executors.contract import Plan
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.observing import pending_plan, plan_of
+from lakewarden.executors.programs.hudi.client.observing import compacted_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
+from lakewarden.executors.programs.hudi.steps.undone import completed_writes, require_not_undone, writes_named_by
 from lakewarden.executors.programs.undertaking import undertaken
-from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
+from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.view import TableView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +39,7 @@ class RewriteSteps(ABC):
         self._written: Any = None
         self._statuses: Any = None
         self._file_groups = 0
+        self._may_have_read: frozenset[str] = frozenset()
 
     def plan(self) -> Plan | None:
         """Schedule a rewrite, or take up the pending one that was assigned."""
@@ -48,9 +51,13 @@ class RewriteSteps(ABC):
 
         From Hudi 1.1 on the call only prepares an RDD. Counting it writes the files, and keeping it makes the commit
         not write them again. The heartbeat of a predecessor that is proved dead would block the instant for minutes,
-        so it is removed first.
+        so it is removed first. Raises UndoneError if the plan names files of a write that was rolled back.
         """
         self._table.before_a_commit()
+        view = self._table.view()
+        pending = pending_plan(view, self._calls.service, plan.on_timeline)
+        self._judge(view, pending.time, compacted_files(self._table.assignment, pending, self._table.storage))
+        self._may_have_read = completed_writes(view)
         with translated(Step.EXECUTE):
             if self._table.assignment.predecessor_dead:
                 self._table.client.remove_heartbeat(plan.on_timeline)
@@ -60,13 +67,20 @@ class RewriteSteps(ABC):
             self._file_groups = int(self._statuses.count())
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Complete the instant."""
+        """Complete the instant. To be called under the lock. Raises UndoneError if a write that was read was rolled
+        back.
+        """
         client = self._table.client
+        require_not_undone(self._table, self._table.view(), plan.on_timeline, self._may_have_read)
         self._table.stand_still_while_times_repeat()
         self._table.before_a_commit()
         with translated(Step.COMMIT):
             client.complete(self._calls.commit, plan.on_timeline, self._written)
         return {"file_groups": self._file_groups}
+
+    def _judge(self, view: TableView, instant: str, files: Collection[DataFile]) -> None:
+        """Refuse a plan with these files that must not be executed."""
+        require_not_undone(self._table, view, instant, writes_named_by(files))
 
     @abstractmethod
     def abort(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.executors.programs.hudi.steps.listings import AT_ONCE, Listings
+from lakewarden.executors.programs.hudi.steps.undone import rollbacks_since
 from lakewarden.planners.formats.hudi.indexes.metadata_check import CommittedBefore, left_out, named
 from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
@@ -35,7 +36,7 @@ def require_whole_plan(table: OpenTable, service: Service, instant: str, files: 
         completed={one.time: one.completed_time or one.time for one in instants if not one.pending},
         before=min((one.time for one in instants), default=""),
         appended=table.properties().layout is Layout.V1,
-        quiet=not view.writers.in_flight,
+        quiet=not view.writers.in_flight and not rollbacks_since(view, instant),
     )
     partitions, listings = sorted({file.partition for file in files}), Listings(table.client)
     for start in range(0, len(partitions), AT_ONCE):

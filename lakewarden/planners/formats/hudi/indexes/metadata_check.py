@@ -109,7 +109,7 @@ def _base_times(plan: Collection[DataFile], *, appended: bool) -> Mapping[tuple[
     """Return the instant of each file group's base file. It is empty for a group of log files alone."""
     times = dict.fromkeys(map(file_group, plan), "")
     for file in plan:
-        in_log, in_base = _instants(file.name)
+        in_log, in_base = instants_of(file.name)
         time = in_base or (in_log if appended else None)
         if time is not None:
             times[file_group(file)] = max(time, times[file_group(file)])
@@ -117,7 +117,7 @@ def _base_times(plan: Collection[DataFile], *, appended: bool) -> Mapping[tuple[
 
 
 def _should_be_read(name: str, base: str, committed: CommittedBefore, at: str) -> bool:
-    in_log, in_base = _instants(name)
+    in_log, in_base = instants_of(name)
     time = in_log or in_base
     completed = None if time is None else committed.at(time)
     if time is None or completed is None or completed >= at:
@@ -127,7 +127,7 @@ def _should_be_read(name: str, base: str, committed: CommittedBefore, at: str) -
     return (completed if in_log is not None else time) > base
 
 
-def _instants(name: str) -> tuple[str | None, str | None]:
+def instants_of(name: str) -> tuple[str | None, str | None]:
     """Return the instant in the name of a log file, or that in the name of a base file."""
     found = _WRITTEN_BY.fullmatch(name)
     return (None, None) if found is None or name.endswith(_CHANGES) else (found[1], found[2])

@@ -1,0 +1,52 @@
+"""Writes that are rolled back after a rewrite was planned, as by `CALL rollback_to_instant`.
+
+Hudi rolls a completed write back although a pending plan names its files (run, 1.2.0). A rewrite that has read them
+brings the rows of an undone write back, and loses those that an undone delete had dropped. Hudi commits it. So a commit
+looks for rollbacks while the table's lock is held: once it is completed, Hudi refuses to roll back an older write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from lakewarden.executors.programs.hudi.client.observing import rollback_target
+from lakewarden.executors.programs.hudi.client.opened import OpenTable
+from lakewarden.planners.formats.hudi.indexes.metadata_check import instants_of
+from lakewarden.planners.formats.hudi.metadata.names import Action
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile
+from lakewarden.planners.model.errors import YieldError
+from lakewarden.planners.model.instant import Instant, InstantKind
+from lakewarden.planners.model.view import TableView
+
+
+class UndoneError(YieldError):
+    """A write that a rewrite has read, or is about to read, was rolled back, or is about to be."""
+
+
+def completed_writes(view: TableView) -> frozenset[str]:
+    """Return the completed writes that the timeline shows. A rewrite that begins now may read each of them."""
+    instants = view.timeline.instants
+    return frozenset(one.time for one in instants if not one.pending and one.stands_for is InstantKind.WRITE)
+
+
+def writes_named_by(files: Collection[DataFile]) -> frozenset[str]:
+    """Return the instants in the names of a plan's files. Below table version 8 a log file bears that of its base
+    file. A rollback does not delete it there, but appends to it.
+    """
+    return frozenset(time for file in files for time in instants_of(file.name) if time is not None)
+
+
+def rollbacks_since(view: TableView, plan: str) -> Sequence[Instant]:
+    """Return the rollbacks that were completed since a plan was made, or are pending."""
+    rollbacks = (one for one in view.timeline.instants if one.action == Action.ROLLBACK)
+    return [one for one in rollbacks if one.pending or (one.completed_time or one.time) > plan]
+
+
+def require_not_undone(table: OpenTable, view: TableView, plan: str, writes: Collection[str]) -> None:
+    """Raise UndoneError if one of the `writes` was rolled back since a plan was made, or is about to be. Raise
+    TemporaryError if the plan of a rollback cannot be read.
+    """
+    for one in rollbacks_since(view, plan):
+        undone = rollback_target(table.assignment, one.time, table.storage).time
+        if undone in writes:
+            raise UndoneError(f"write {undone} was rolled back since plan {plan} was made, which names its files")
