@@ -2,7 +2,7 @@
 
 Hudi rolls a completed write back although a pending plan names its files (run, 1.2.0). A rewrite that has read them
 brings the rows of an undone write back, and loses those that an undone delete had dropped. Hudi commits it. So a commit
-looks for rollbacks while the table's lock is held: once it is completed, Hudi refuses to roll back an older write.
+looks for rollbacks while the table's lock is held. A rollback that begins later is one of a write that is compacted.
 """
 
 from __future__ import annotations
