@@ -33,18 +33,36 @@ class _Undone(Deleting):
     """A table of which the last write is rolled back."""
 
     def undo_the_last_write(self) -> None:
-        """Roll it back as `CALL rollback_to_instant` does. The rows of before are expected then."""
-        context = self.spark.sparkContext
-        hudi, properties = context._jvm.org.apache.hudi, context._jvm.java.util.Properties()
+        """Roll it back as `CALL rollback_to_instant` does."""
+        client = self._hudi.client.SparkRDDWriteClient(*self._opened)
+        assert client.rollback(str(self._last.requestedTime()))
+        client.close()
+
+    def begin_to_undo_the_last_write(self) -> None:
+        """Do the first step of it: the plan of the rollback."""
+        engine, config = self._opened
+        table = self._hudi.table.HoodieSparkTable.create(config, engine)
+        time = str(table.getMetaClient().createNewInstantTime(bool(0)))
+        table.scheduleRollback(engine, time, self._last, bool(0), bool(0), bool(0))
+
+    @property
+    def _hudi(self) -> Any:
+        return self.spark.sparkContext._jvm.org.apache.hudi
+
+    @property
+    def _opened(self) -> tuple[Any, Any]:
+        properties = self.spark.sparkContext._jvm.java.util.Properties()
         for key, value in self._options().items():
             properties.setProperty(key, value)
-        config = hudi.config.HoodieWriteConfig.newBuilder().withPath(self.address).withProps(properties).build()
-        engine = hudi.client.common.HoodieSparkEngineContext(context._jsc)
-        client = hudi.client.SparkRDDWriteClient(engine, config)
-        timeline = self.path / ".hoodie" / ("timeline" if (self.path / ".hoodie" / "timeline").exists() else "")
-        writes = [path.name for path in timeline.glob("2*.deltacommit")]
-        assert client.rollback(max(writes).partition(".")[0].partition("_")[0])
-        client.close()
+        builder = self._hudi.config.HoodieWriteConfig.newBuilder()
+        engine = self._hudi.client.common.HoodieSparkEngineContext(self.spark.sparkContext._jsc)
+        return engine, builder.withPath(self.address).withProps(properties).build()
+
+    @property
+    def _last(self) -> Any:
+        engine, config = self._opened
+        timeline = self._hudi.table.HoodieSparkTable.create(config, engine).getActiveTimeline()
+        return timeline.getDeltaCommitTimeline().filterCompletedInstants().lastInstant().get()
 
 
 @pytest.fixture
@@ -115,6 +133,21 @@ def test_a_delete_that_was_rolled_back_before_the_execution_of_a_compaction_is_u
     assert table.plans_of(Service.COMPACTION) == set()
     assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
     table.expected = before
+    table.check_rows()
+
+
+def test_a_rollback_that_has_begun_keeps_the_commit_of_a_compaction_back(driver: Driver, table: _Undone) -> None:
+    """It is planned, and has deleted nothing yet."""
+    table.delete("o0")
+    run = driver.submit(table, Service.COMPACTION)
+    driver.advance(run, to=Step.COMMIT)
+    table.begin_to_undo_the_last_write()
+    driver.pool.answer(run, Step.COMMIT, Granted())
+
+    outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Yielded)
+    assert "is being rolled back since plan" in outcome.reason
     table.check_rows()
 
 

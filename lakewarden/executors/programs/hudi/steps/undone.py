@@ -49,4 +49,7 @@ def require_not_undone(table: OpenTable, view: TableView, plan: str, writes: Col
     for one in rollbacks_since(view, plan):
         undone = rollback_target(table.assignment, one.time, table.storage).time
         if undone in writes:
-            raise UndoneError(f"write {undone} was rolled back since plan {plan} was made, which names its files")
+            how = "is being" if one.pending else "was"
+            raise UndoneError(
+                f"write {undone} {how} rolled back since plan {plan} was made: a new plan reads without it"
+            )
