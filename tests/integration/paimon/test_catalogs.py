@@ -216,6 +216,29 @@ def test_a_table_of_a_catalog_is_served_under_its_name_and_gone_when_it_is_renam
     assert table.read() == sorted(table.expected)
 
 
+def test_a_snapshot_on_s3_is_taken_back_if_the_table_was_rolled_back_after_the_last_look(
+    driver: Driver, made: Made, s3_server: S3Server, worker_faults: Path
+) -> None:
+    """A rollback takes no lock. The row that was written since is there, and those of the rollback are not."""
+    s3_server.start()
+    table = made("jdbc", warehouse=f"s3://{BUCKET}/{uuid4().hex}")
+    before = table.read()
+    table.write([(77, "undone", "a")])
+    with suffering(worker_faults, "proposed", "hold", service="compaction") as stands:
+        run = driver.submit(table, Service.COMPACTION)
+        driver.advance(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        stood(driver, run, stands)
+        table.roll_back(6)  # it has six writes, and the row that is undone
+    outcome = driver.next(run, Ended).outcome
+    assert isinstance(outcome, Failed)
+    assert "the snapshot was deleted again" in outcome.reason
+    assert table.read() == before
+    outcome = driver.carry_out(table, Service.COMPACTION)
+    assert isinstance(outcome, Succeeded), outcome
+    assert table.read() == before
+
+
 @pytest.mark.parametrize("kind", ["jdbc", "hive"])
 def test_a_table_on_s3_is_served_under_the_lock_that_paimon_takes_there_by_default(
     driver: Driver, made: Made, s3_server: S3Server, request: pytest.FixtureRequest, kind: str

@@ -13,7 +13,7 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.paimon.steps.proposing import propose_merge
-from lakewarden.executors.programs.paimon.steps.publishing import committed, published
+from lakewarden.executors.programs.paimon.steps.publishing import Base, base_of, committed, published
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
@@ -67,10 +67,10 @@ class ArchiveSteps:
         """
         before = dict[int, int]()
 
-        def base() -> Snapshot:
-            newest = self._base()
-            before[newest.id] = len(self._manifests(newest))
-            return newest
+        def base() -> Base:
+            found = self._base()
+            before[found.newest.id] = len(self._manifests(found.newest))
+            return found
 
         proposal = published(self._table, base, lambda _: propose_merge(self._table), attempts=_ATTEMPTS)
         snapshot = committed(self._table, proposal)
@@ -80,14 +80,11 @@ class ArchiveSteps:
     def abort(self) -> None:
         """Do nothing: what was written has no name in any snapshot, and orphans deletes it."""
 
-    def _base(self) -> Snapshot:
-        """Return the newest snapshot, by a look at the whole table. Raises YieldError if it is not what was planned."""
+    def _base(self) -> Base:
+        """Return what the commit follows, by a look at the whole table. Raises YieldError if it is not as planned."""
         found = self._table.look()
         self._table.require_free(found, YieldError)
-        newest = found.facts.history.newest
-        if newest is None or found.facts.schema != self._schema:
-            raise YieldError("the schema or an option of the table was changed since the merge was planned")
-        return newest
+        return base_of(found, self._schema)
 
     def _manifests(self, snapshot: Snapshot) -> tuple[ManifestMeta, ...]:
         storage, folder = self._table.storage, f"{self._table.table.location}/manifest"

@@ -18,7 +18,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.paimon.client.errors import on_the_way_out
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.paimon.steps.proposing import Proposal, propose
-from lakewarden.executors.programs.paimon.steps.publishing import committed, published
+from lakewarden.executors.programs.paimon.steps.publishing import Base, base_of, committed, published
 from lakewarden.executors.programs.paimon.steps.rewriting import Rewriting, discard
 from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.paimon.backlog.buckets import Bucket
@@ -26,7 +26,6 @@ from lakewarden.planners.formats.paimon.backlog.choice import chosen
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
-from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions, CompactStrategy
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import (
@@ -118,17 +117,14 @@ class CompactionSteps:
         with on_the_way_out("delete what was written"):
             discard(self._table, messages)
 
-    def _base(self) -> Snapshot:
-        """Return the newest snapshot, by a look at the whole table.
+    def _base(self) -> Base:
+        """Return what the commit follows, by a look at the whole table.
 
         Raises YieldError if the schema was changed, or if another program compacts the table by now.
         """
         found = self._table.look()
         self._table.require_free(found, YieldError)
-        newest = found.facts.history.newest
-        if newest is None or found.facts.schema != self._schema:
-            raise YieldError("the schema or an option of the table was changed since the compaction was planned")
-        return newest
+        return base_of(found, self._schema)
 
     def _figures(self, proposal: Proposal) -> Mapping[str, int | float | str]:
         """Return what the table says of the commit. Raises UnknownError if it does not show it."""

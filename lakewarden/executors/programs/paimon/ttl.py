@@ -17,7 +17,7 @@ import structlog
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.paimon.steps.proposing import Proposal, propose_drop
-from lakewarden.executors.programs.paimon.steps.publishing import committed, published
+from lakewarden.executors.programs.paimon.steps.publishing import Base, base_of, committed, published
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import Key, Tally, digest_of, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
@@ -119,15 +119,13 @@ class TtlSteps:
             return Expired(gone=(), kept=(), next_at=None)
         return expired(partitions_of(found.memo.totals, facts.schema), facts.changes, term, facts.now)
 
-    def _base(self) -> Snapshot:
-        """Return the newest snapshot, by a look at the whole table, and keep what goes.
+    def _base(self) -> Base:
+        """Return what the commit follows, by a look at the whole table, and keep what goes.
 
         Raises YieldError if the schema was changed or a blocker appeared, and NotYetError if nothing may go any more.
         """
         found = self._looked(YieldError)
-        newest = found.facts.history.newest
-        if newest is None or found.facts.schema != self._schema:
-            raise YieldError("the schema or an option of the table was changed since the plan was made")
+        base = base_of(found, self._schema)
         now = {one.row: one for _, one in self._judged(found).gone}
         self._going = [one for row, one in self._planned.items() if now.get(row) == one]
         for row, one in self._planned.items():
@@ -140,7 +138,7 @@ class TtlSteps:
                 )
         if not self._going:
             raise NotYetError("each partition of the plan has changed since it was made", delay=_REST)
-        return newest
+        return base
 
     def _made(self, base: Snapshot) -> Proposal:
         """Return the snapshot without the partitions. Raises PermanentError if it does anything else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from lakewarden.executors import points
 from lakewarden.executors.points import Point
@@ -17,21 +18,39 @@ from lakewarden.executors.programs.paimon.steps.new_snapshots import (
 )
 from lakewarden.executors.programs.paimon.steps.proposing import Proposal
 from lakewarden.planners.formats.paimon.metadata.files import content_of
+from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
+from lakewarden.planners.formats.paimon.observing import Look
 from lakewarden.planners.model.errors import UnknownError, YieldError
 
 _WAITS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3) * 6
 """The seconds to wait after each attempt to commit. Paimon's own clients try ten times (`commit.max-retries`)."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Base:
+    """What a commit follows: the newest snapshot of the table, and the number of its oldest one."""
+
+    newest: Snapshot
+    oldest: int
+
+
+def base_of(found: Look, planned: Schema | None) -> Base:
+    """Return what a commit on the table follows. Raises YieldError if the schema is not the planned one."""
+    history = found.facts.history
+    if history.newest is None or found.facts.schema != planned:
+        raise YieldError("the schema or an option of the table was changed since the plan was made")
+    return Base(newest=history.newest, oldest=history.oldest)
+
+
 def published(
     table: OpenTable,
-    look: Callable[[], Snapshot],
+    look: Callable[[], Base],
     make: Callable[[Snapshot], Proposal],
     *,
     attempts: int = len(_WAITS),
 ) -> Proposal:
-    """Commit. `look` looks at the whole table, and returns its newest snapshot, or raises if nothing may be committed.
+    """Commit. `look` looks at the whole table, and returns what to follow, or raises if nothing may be committed.
     `make` returns the snapshot that is to follow. Both are called again if a writer was faster.
 
     Raises YieldError if writers were faster all the time, and what publishing raises.
@@ -39,7 +58,7 @@ def published(
     require_exclusive_creation(table)
     base = look()
     for wait in _WAITS[:attempts]:
-        proposal = make(base)
+        proposal = make(base.newest)
         if _publish(table, proposal, base, look):
             return proposal
         time.sleep(wait)
@@ -47,21 +66,43 @@ def published(
     raise YieldError(f"writers were faster during all of {attempts} attempts to commit")
 
 
-def _publish(table: OpenTable, proposal: Proposal, base: Snapshot, look: Callable[[], Snapshot]) -> bool:
+def _publish(table: OpenTable, proposal: Proposal, base: Base, look: Callable[[], Base]) -> bool:
     """Give the snapshot its place, if it follows the newest one. That is the last look, and the commit. Both are under
     the lock of the table's catalog, if its writers commit under that.
     """
     with held(table.spark, table.java) as require_held, folder_of_snapshots(table) as folder:
-        if look() != base or proposal.snapshot.id != base.id + 1:
+        last = look()
+        if last.newest != base.newest or proposal.snapshot.id != base.newest.id + 1:
             return False
         points.reach(Point.PROPOSED, run=table.assignment.run, service=table.assignment.service)
         table.require_jvm()
         require_held()
         done = folder.create(proposal.snapshot, proposal.content)
         if done:
+            _require_followed(table, last, proposal.snapshot)
             with on_the_way_out("write the hint of the newest snapshot"):
                 folder.hint(proposal.snapshot)
         return done
+
+
+def _require_followed(table: OpenTable, base: Base, ours: Snapshot) -> None:
+    """Delete our snapshot and raise UnknownError if the table was rolled back after the last look: it has the rows that
+    the rollback took away, and not those that were written since. The files that it names stay.
+
+    A base that is gone with all older snapshots has expired: an expiry begins with the oldest one.
+    """
+    found = table.snapshot(base.newest.id)
+    if found == base.newest or (found is None and table.snapshot(base.oldest) is None):
+        return
+    why = f"the table was rolled back while snapshot {ours.id} was committed"
+    if table.snapshot(ours.id + 1) is not None:
+        raise UnknownError(f"{why}, and a writer has followed it: roll the table back again")
+    file = f"{table.table.location}/{SNAPSHOTS}/snapshot-{ours.id}"
+    if table.snapshot(ours.id) == ours:
+        table.java.fileIO().deleteQuietly(table.paimon.fs.Path(file))
+    if table.snapshot(ours.id) == ours:
+        raise UnknownError(f"{why}, and {file} cannot be deleted: delete it before a writer commits")
+    raise UnknownError(f"{why}: the snapshot was deleted again")
 
 
 def committed(table: OpenTable, proposal: Proposal) -> Snapshot:
