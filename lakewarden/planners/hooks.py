@@ -21,9 +21,13 @@ class MalformedHookError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class At:
-    """The table at a location, as `spelled_location` spells it. Links in the path may be unresolved."""
+    """The table at a location, as `spelled_location` spells it. Links in the path may be unresolved.
+
+    `folder` is the path below it in which something has changed. Empty if the hook does not tell.
+    """
 
     location: str
+    folder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

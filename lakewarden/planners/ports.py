@@ -382,6 +382,18 @@ class TableFormat(Protocol):
         ...
 
 
+@runtime_checkable
+class HearsOfFolders(Protocol):
+    """A format without a timeline. A hook may name the folder of a table in which something has changed."""
+
+    def heard(self, location: str, folder: str) -> None:
+        """Look at a folder with the next observation of the table at `location`. `folder` is a path below it, or empty.
+
+        Any thread may call it.
+        """
+        ...
+
+
 class NoArchiveError(PermanentError):
     """The table has no archive that Lakewarden reads."""
 

@@ -9,11 +9,12 @@ from datetime import timedelta
 from lakewarden.executors.contract import Capacity
 from lakewarden.executors.pool.run_logs import LogLine
 from lakewarden.executors.progress import RunProgress
-from lakewarden.planners.hooks import Hint
+from lakewarden.planners.hooks import At, Hint
 from lakewarden.planners.model.decision import Blocked, DoesNotApply, NotDue, WouldRun
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.proof import Proof
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.ports import HearsOfFolders
 from lakewarden.service.control.commands import (
     AdoptionAsked,
     Approved,
@@ -88,6 +89,7 @@ class Status:
         self._commands = commands
         self._hooks = PacedHooks(commands.mark_dirty, clock=resources.clock)
         self._clock = resources.clock
+        self._formats = resources.formats
 
     def tables(self) -> Sequence[TableStatus]:
         """Return every registered table, in the order of the configuration. Discovered tables come last."""
@@ -157,6 +159,10 @@ class Status:
     def mark_dirty(self, hint: Hint, *, among: Callable[[TableId], bool] = lambda _table: True) -> Sequence[TableId]:
         """Have the tables that a hint is about observed soon, by their owners."""
         meant = tuple(table for table in self._tables.meant_by(hint) if among(table))
+        for known in filter(None, map(self._tables.get, meant)):
+            table_format = self._formats[known.format]
+            if isinstance(hint, At) and isinstance(table_format, HearsOfFolders):
+                table_format.heard(known.location, hint.folder)
         self._hooks.heard(meant)
         for table in meant:
             self._writer_signs.heard(table)

@@ -13,7 +13,7 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.paimon.steps.proposing import propose_merge
-from lakewarden.executors.programs.paimon.steps.publishing import Base, base_of, committed, published
+from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
@@ -67,7 +67,7 @@ class ArchiveSteps:
         """
         before = dict[int, int]()
 
-        def base() -> Base:
+        def base() -> CommitBase:
             found = self._base()
             before[found.newest.id] = len(self._manifests(found.newest))
             return found
@@ -80,7 +80,7 @@ class ArchiveSteps:
     def abort(self) -> None:
         """Do nothing: what was written has no name in any snapshot, and orphans deletes it."""
 
-    def _base(self) -> Base:
+    def _base(self) -> CommitBase:
         """Return what the commit follows, by a look at the whole table. Raises YieldError if it is not as planned."""
         found = self._table.look()
         self._table.require_free(found, YieldError)

@@ -18,7 +18,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.paimon.client.errors import on_the_way_out
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.paimon.steps.proposing import Proposal, propose
-from lakewarden.executors.programs.paimon.steps.publishing import Base, base_of, committed, published
+from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
 from lakewarden.executors.programs.paimon.steps.rewriting import Rewriting, discard
 from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.paimon.backlog.buckets import Bucket
@@ -117,7 +117,7 @@ class CompactionSteps:
         with on_the_way_out("delete what was written"):
             discard(self._table, messages)
 
-    def _base(self) -> Base:
+    def _base(self) -> CommitBase:
         """Return what the commit follows, by a look at the whole table.
 
         Raises YieldError if the schema was changed, or if another program compacts the table by now.

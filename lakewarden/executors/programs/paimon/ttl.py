@@ -17,7 +17,7 @@ import structlog
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.paimon.steps.proposing import Proposal, propose_drop
-from lakewarden.executors.programs.paimon.steps.publishing import Base, base_of, committed, published
+from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import Key, Tally, digest_of, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
@@ -119,7 +119,7 @@ class TtlSteps:
             return Expired(gone=(), kept=(), next_at=None)
         return expired(partitions_of(found.memo.totals, facts.schema), facts.changes, term, facts.now)
 
-    def _base(self) -> Base:
+    def _base(self) -> CommitBase:
         """Return what the commit follows, by a look at the whole table, and keep what goes.
 
         Raises YieldError if the schema was changed or a blocker appeared, and NotYetError if nothing may go any more.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -36,6 +37,8 @@ from lakewarden.planners.ports import (
 from lakewarden.planners.settings import Settings, shown
 
 _MOST_REMEMBERED = 10_000
+_MOST_HEARD = 256
+"""So many folders of one directory, named by hooks, are looked at in one observation."""
 
 
 class DirectoryFormat(NamedByPath):
@@ -46,6 +49,8 @@ class DirectoryFormat(NamedByPath):
 
     def __init__(self) -> None:
         self._warm: dict[str, Sequence[str]] = {}
+        self._heard: dict[str, frozenset[str]] = {}
+        self._guard = threading.Lock()
 
     @property
     def name(self) -> str:
@@ -116,13 +121,25 @@ class DirectoryFormat(NamedByPath):
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the table's view. A folder is listed again only where something may have changed."""
+        with self._guard:
+            heard = self._heard.pop(table.location, frozenset())
         try:
-            observation = observed(table, storage, previous, now=now)
-        except PermanentError:
-            self._warm.pop(table.location, None)
+            observation = observed(table, storage, previous, now=now, heard=heard)
+        except Exception as error:
+            for folder in heard:
+                self.heard(table.location, folder)
+            if isinstance(error, PermanentError):
+                self._warm.pop(table.location, None)
             raise
         self._remember(table.location, observation.memo.warm)
         return observation
+
+    def heard(self, location: str, folder: str) -> None:
+        """Look at a folder with the next observation. Beyond some hundreds the next look at all folders sees them."""
+        with self._guard:
+            known = self._heard.get(location, frozenset())
+            if len(known) < _MOST_HEARD and len(self._heard) < _MOST_REMEMBERED:
+                self._heard[location] = known | {folder}
 
     def _remember(self, location: str, warm: Sequence[str]) -> Sequence[str]:
         if len(self._warm) >= _MOST_REMEMBERED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -30,6 +30,7 @@ from lakewarden.planners.formats.directory.listing.walk import (
     changed_of,
     digest,
     location_of,
+    nearest,
 )
 from lakewarden.planners.formats.directory.metastore.listed import MetastoreLook
 from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
@@ -85,8 +86,17 @@ def kinds_of(table: Table) -> Kinds:
     return partial(kind_of, marker=marker_of(table), ignored=table_options(table).ignored)
 
 
-def looked_at(table: Table, storage: Storage, previous: Memo | None, *, before: datetime, now: datetime) -> Walk:
-    """Return the folders of the table; `before` is when `previous` was taken. All are looked at where it is time.
+def looked_at(
+    table: Table,
+    storage: Storage,
+    previous: Memo | None,
+    *,
+    before: datetime,
+    now: datetime,
+    heard: Collection[str] = (),
+) -> Walk:
+    """Return the folders of the table; `before` is when `previous` was taken. All are looked at where it is time, and
+    those that hooks have named (`heard`) in any case.
 
     Raises PermanentError where there is no directory, or one of another format.
     """
@@ -108,7 +118,7 @@ def looked_at(table: Table, storage: Storage, previous: Memo | None, *, before: 
                     Previous(folders=walk.folders, unchanged_before=0, tables=walk.tables), warm_folders(walk.folders)
                 )
         else:
-            walk.warm(kept, previous.warm)
+            walk.warm(kept, {*previous.warm, *(nearest(path, previous.folders) for path in heard)})
     except FileNotFoundError as gone:
         raise _missing(table.location) from gone
     return walk
@@ -164,15 +174,17 @@ def _stamp(location: str, storage: Storage, path: str, walk: Walk | None) -> str
         return ""
 
 
-def observed(table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
-    """Return the table's view.
+def observed(
+    table: Table, storage: Storage, previous: Observation | None, *, now: datetime, heard: Collection[str] = ()
+) -> Observation:
+    """Return the table's view. Hooks have named the folders `heard`.
 
     An equal token vouches for it until time alone changes what is due, or all folders are to be looked at again; not at
     all if a change is so young that another could hide behind it.
     """
     memo: Memo | None = None if previous is None else previous.memo
     before = now if previous is None else previous.view.observed_at
-    walk = looked_at(table, storage, memo, before=before, now=now)
+    walk = looked_at(table, storage, memo, before=before, now=now, heard=heard)
     folders, options = walk.folders, table_options(table)
     is_complete = memo is None or now - memo.complete_at >= options.list_all_every
     complete_at = now if memo is None or is_complete else memo.complete_at

@@ -28,24 +28,24 @@ _WAITS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3) * 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Base:
+class CommitBase:
     """What a commit follows: the newest snapshot of the table, and the number of its oldest one."""
 
     newest: Snapshot
     oldest: int
 
 
-def base_of(found: Look, planned: Schema | None) -> Base:
+def base_of(found: Look, planned: Schema | None) -> CommitBase:
     """Return what a commit on the table follows. Raises YieldError if the schema is not the planned one."""
     history = found.facts.history
     if history.newest is None or found.facts.schema != planned:
         raise YieldError("the schema or an option of the table was changed since the plan was made")
-    return Base(newest=history.newest, oldest=history.oldest)
+    return CommitBase(newest=history.newest, oldest=history.oldest)
 
 
 def published(
     table: OpenTable,
-    look: Callable[[], Base],
+    look: Callable[[], CommitBase],
     make: Callable[[Snapshot], Proposal],
     *,
     attempts: int = len(_WAITS),
@@ -66,7 +66,7 @@ def published(
     raise YieldError(f"writers were faster during all of {attempts} attempts to commit")
 
 
-def _publish(table: OpenTable, proposal: Proposal, base: Base, look: Callable[[], Base]) -> bool:
+def _publish(table: OpenTable, proposal: Proposal, base: CommitBase, look: Callable[[], CommitBase]) -> bool:
     """Give the snapshot its place, if it follows the newest one. That is the last look, and the commit. Both are under
     the lock of the table's catalog, if its writers commit under that.
     """
@@ -85,7 +85,7 @@ def _publish(table: OpenTable, proposal: Proposal, base: Base, look: Callable[[]
         return done
 
 
-def _require_followed(table: OpenTable, base: Base, ours: Snapshot) -> None:
+def _require_followed(table: OpenTable, base: CommitBase, ours: Snapshot) -> None:
     """Delete our snapshot and raise UnknownError if the table was rolled back after the last look: it has the rows that
     the rollback took away, and not those that were written since. The files that it names stay.
 

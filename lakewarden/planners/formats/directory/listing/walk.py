@@ -165,6 +165,11 @@ def above(path: str) -> Iterator[str]:
         yield path
 
 
+def nearest(path: str, folders: Collection[str]) -> str:
+    """Return a folder if it is known, or else the nearest known one above it. A listing of that shows what is new."""
+    return next((one for one in (path, *above(path)) if one in folders), "")
+
+
 def changed_of(location: str, storage: Storage) -> float | None:
     """Return a folder's own time, in seconds since the epoch; None where it is gone, or the store keeps none."""
     try:

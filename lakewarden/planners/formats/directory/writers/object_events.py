@@ -33,8 +33,8 @@ def hints_of(body: bytes, *, whole: bool = True) -> tuple[Hint, ...]:
     objects = list(_objects(event))
     if not objects:
         raise MalformedHookError("the body has no Records, detail, or bucket and name, as events of object stores have")
-    places = dict.fromkeys(place for scheme, bucket, key in objects for place in _above(scheme, bucket, key))
-    return tuple(At(location=place) for place in places)
+    places = dict.fromkeys(one for scheme, bucket, key in objects for one in _above(scheme, bucket, key))
+    return tuple(At(location=place, folder=folder) for place, folder in places)
 
 
 def _objects(event: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -51,10 +51,11 @@ def _objects(event: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield "gs", bucket, key
 
 
-def _above(scheme: str, bucket: str, key: str) -> Iterator[str]:
+def _above(scheme: str, bucket: str, key: str) -> Iterator[tuple[str, str]]:
+    """Yield each folder above an object, and the path from there to the folder of the object."""
     levels = key[:_LONGEST_KEY].split("/")[:-1]
     for end in range(min(len(levels), 2 * DEEPEST), 0, -1):
-        yield f"{scheme}://{bucket}/{'/'.join(levels[:end])}"
+        yield f"{scheme}://{bucket}/{'/'.join(levels[:end])}", "/".join(levels[end:])
 
 
 def _parsed(text: str) -> Mapping[str, Any]:

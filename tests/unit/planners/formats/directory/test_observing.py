@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakewarden.planners.formats.directory.format import DirectoryFormat
 from lakewarden.planners.formats.directory.listing.folders import Folder
 from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation
 from lakewarden.planners.settings import parse_duration
@@ -211,6 +211,52 @@ def test_one_changed_partition_is_the_only_one_that_is_listed(tmp_path: Path) ->
     second = observed(folder, first, now=NOW + timedelta(seconds=10), storage=storage)
     assert storage.listed == [f"{folder}/dt=2026-03-01/hr=07"]
     assert second.view.kind == "50 partitions (50 to be committed), 51 files, 204B"
+
+
+def test_a_folder_that_a_hook_names_is_listed_although_it_is_old(tmp_path: Path) -> None:
+    """Once, and no other folder."""
+    folder, table = made(tmp_path / "trips", hours=300), directory_table(tmp_path / "trips")
+    directories, storage, soon = DirectoryFormat(), Counted(), NOW + timedelta(seconds=10)
+    first = directories.observe(table, storage, None, now=NOW)
+    [old] = [path for path in first.memo.folders if path not in first.memo.warm][:1]
+    put(folder / old / "late", NOW - HOUR)
+    assert directories.observe(table, storage, first, now=soon).memo.folders == first.memo.folders
+    storage.listed.clear()
+    directories.heard(table.location, old)
+    second = directories.observe(table, storage, first, now=soon)
+    assert storage.listed == [f"{folder}/{old}"]
+    assert second.memo.folders[old].files == first.memo.folders[old].files + 1
+    assert old in second.memo.warm
+    assert directories.observe(table, storage, first, now=soon).memo.folders == first.memo.folders
+
+
+@pytest.mark.parametrize("named", ["dt=2026-03-02/hr=00", "dt=2026-03-02/hr=00/.staging_17/task", ""])
+def test_a_new_folder_that_a_hook_names_is_found_from_the_nearest_one_that_is_known(tmp_path: Path, named: str) -> None:
+    """Also the hidden folder of a writer in it."""
+    folder, table, directories = made(tmp_path / "trips"), directory_table(tmp_path / "trips"), DirectoryFormat()
+    first = directories.observe(table, LocalStorage(), None, now=NOW)
+    put(folder / "dt=2026-03-02/hr=00/part-1", NOW - HOUR)
+    directories.heard(table.location, named)
+    second = directories.observe(table, LocalStorage(), first, now=NOW + timedelta(seconds=10))
+    assert second.memo.folders["dt=2026-03-02/hr=00"].files == 1
+
+
+def test_a_folder_that_a_hook_names_is_looked_at_again_if_a_look_failed(tmp_path: Path) -> None:
+    """The store was away."""
+
+    class Away(LocalStorage):
+        def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
+            raise TemporaryError(f"{location} does not answer")
+
+    folder, table, directories = made(tmp_path / "trips", 300), directory_table(tmp_path / "trips"), DirectoryFormat()
+    first = directories.observe(table, LocalStorage(), None, now=NOW)
+    [old] = [path for path in first.memo.folders if path not in first.memo.warm][:1]
+    put(folder / old / "late", NOW - HOUR)
+    directories.heard(table.location, old)
+    with pytest.raises(TemporaryError):
+        directories.observe(table, Away(), first, now=NOW + timedelta(seconds=10))
+    second = directories.observe(table, LocalStorage(), first, now=NOW + timedelta(seconds=10))
+    assert second.memo.folders[old].files == 2
 
 
 def test_a_look_at_all_folders_lists_those_above_partitions_and_what_changed(tmp_path: Path) -> None:

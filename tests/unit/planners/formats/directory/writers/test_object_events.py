@@ -34,6 +34,17 @@ def test_a_notification_of_s3_names_every_folder_above_the_object() -> None:
     assert told({"Type": "Notification", "Message": json.dumps({"Records": [RECORD]})}) == PLACES
 
 
+def test_an_event_names_the_folder_that_has_changed() -> None:
+    """From each folder that may be a table."""
+    hints = hints_of(json.dumps({"Records": [RECORD]}).encode())
+    assert [hint.folder for hint in hints if isinstance(hint, At)] == [
+        "",
+        "a b",
+        "dt=2026-03-01/a b",
+        "clicks/dt=2026-03-01/a b",
+    ]
+
+
 def test_an_event_of_eventbridge_has_a_plain_key() -> None:
     """A plus is a plus there."""
     detail = {"bucket": {"name": "lake"}, "object": {"key": "clicks/a+b/part-0"}}
