@@ -82,6 +82,18 @@ def test_late_rows_mark_a_partition_again_and_a_compaction_does_not(driver: Driv
     assert after["2020-01-01"]["modificationTime"] > before["2020-01-01"]["modificationTime"]
 
 
+def test_late_rows_after_a_rollback_mark_a_partition_again(driver: Driver, table: PaimonOrders) -> None:
+    """Their snapshots have numbers that the marker has seen."""
+    assert isinstance(driver.carry_out(table, Service.PARTITION_COMMIT, **AT_ONCE), Succeeded)
+    before, newest = marked(table), table.snapshots()[-1]["id"]
+    table.roll_back(newest - 2)
+    for number in range(2):
+        table.write([(number, "late", "2020-01-01")])
+    assert table.snapshots()[-1]["id"] == newest
+    assert isinstance(driver.carry_out(table, Service.PARTITION_COMMIT, **AT_ONCE), Succeeded)
+    assert marked(table)["2020-01-01"]["modificationTime"] > before["2020-01-01"]["modificationTime"]
+
+
 def test_rows_that_come_between_the_plan_and_the_marker_hold_it_back(driver: Driver, table: PaimonOrders) -> None:
     """The table is looked at again right before."""
     time.sleep(5)  # the idle time

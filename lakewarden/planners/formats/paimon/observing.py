@@ -22,7 +22,7 @@ from lakewarden.planners.formats.paimon.deletion.retention import Rule, rule_of
 from lakewarden.planners.formats.paimon.metadata.files import REMEDY, CorruptMetadataError, listed
 from lakewarden.planners.formats.paimon.metadata.heads import SCHEMA
 from lakewarden.planners.formats.paimon.metadata.held import Holding
-from lakewarden.planners.formats.paimon.metadata.history import History, read_history
+from lakewarden.planners.formats.paimon.metadata.history import History, misleading_hint, read_history
 from lakewarden.planners.formats.paimon.metadata.identity import table_identity
 from lakewarden.planners.formats.paimon.metadata.kept import Kept
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema, parse_schema
@@ -133,6 +133,7 @@ def look(
         has_row_ids=files.has_row_ids,
         unknown_fields=files.unknown,
         changes=changes,
+        misleading_hint=misleading_hint(location, storage, history),
     )
     memo = Memo(
         kept=kept.now,

@@ -36,6 +36,7 @@ def blockers(table: Table, facts: NeedFacts) -> tuple[Blocker, ...]:
     """Return what holds services of a table back."""
     found = (
         _of_store(table),
+        _of_hint(table, facts),
         _of_features(facts),
         _of_switch(facts),
         _of_others(table, facts),
@@ -60,6 +61,20 @@ def _of_store(table: Table) -> Blocker | None:
         remedy=_BY_PAIMON
         if not location.startswith(_S3)
         else f"name the table by such a catalog, with which its writers commit too (lock.enabled); else {_BY_PAIMON}",
+        services=_SERVICES,
+    )
+
+
+def _of_hint(table: Table, facts: NeedFacts) -> Blocker | None:
+    """Return the blocker of a table that Paimon's own clients cannot read, or read as it once was."""
+    newest = facts.history.newest
+    if newest is None or facts.misleading_hint is None:
+        return None
+    hint = f"{table.location}/snapshot/LATEST"
+    return Blocker(
+        reason=f"{hint} names snapshot {facts.misleading_hint}, and the newest one is {newest.id}: Paimon's clients "
+        "believe the hint, because there is no snapshot of the next number",
+        remedy=f"write {newest.id} into {hint}, or delete the file",
         services=_SERVICES,
     )
 

@@ -59,10 +59,12 @@ class Changes:
         is newer in every time zone: it may be of a compaction, which brings no rows.
         """
         came = self.came.get(partition)
+        known = came is not None and came.at > done.at
         if done.snapshot is not None and done.snapshot <= self.newest:
-            known, is_whole = came is not None and came.snapshot > done.snapshot, self.first <= done.snapshot + 1
+            known = known or (came is not None and came.snapshot > done.snapshot)  # not so after a rollback
+            is_whole = self.first <= done.snapshot + 1
         else:
-            known, is_whole = came is not None and came.at > done.at, self.since <= done.at
+            is_whole = self.since <= done.at
         if known or is_whole or came is not None:
             return known
         created = self._created(partition)

@@ -42,6 +42,7 @@ class NeedFacts:
     has_row_ids: bool = False
     unknown_fields: tuple[str, ...] = ()
     changes: Changes | None = None
+    misleading_hint: int | None = None
 
     def retention(self, rule: Rule) -> Retention:
         """Return what a rule says of the table's snapshots."""

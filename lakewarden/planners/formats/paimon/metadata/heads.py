@@ -55,7 +55,7 @@ class Heads:
         folder = f"{location}/snapshot"
         found = self._from(folder, self._newest.get(location), storage)
         if found is None:
-            found = self._from(folder, _hinted(folder, storage), storage)
+            found = self._from(folder, hinted(folder, storage), storage)
         if found is None:
             found = self._from(folder, _highest(folder, storage), storage)
         if found is None:
@@ -97,7 +97,8 @@ def require_table(location: str, storage: Storage) -> None:
         )
 
 
-def _hinted(folder: str, storage: Storage) -> int | None:
+def hinted(folder: str, storage: Storage) -> int | None:
+    """Return the number in the hint of the newest snapshot, in a folder of snapshots; None if there is none."""
     try:
         text = storage.read(f"{folder}/{_HINT}", limit=_HINT_BYTES).decode("ascii", "replace").strip()
     except (FileNotFoundError, FileTooLargeError):

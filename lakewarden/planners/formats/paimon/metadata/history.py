@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count as counting
 
 from lakewarden.planners.formats.paimon.metadata.files import VanishedError, listed
-from lakewarden.planners.formats.paimon.metadata.heads import SNAPSHOT
+from lakewarden.planners.formats.paimon.metadata.heads import SNAPSHOT, hinted
 from lakewarden.planners.formats.paimon.metadata.kept import Kept
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
@@ -64,6 +65,21 @@ def read_history(location: str, storage: Storage, kept: Kept, *, head: int | Non
     read = {number: entries[number] for number in range(max(oldest, newest - (most or MOST) + 1), newest + 1)}
     remains = tuple(sorted(number for number in entries if number < oldest))
     return _read(folder, read, kept, oldest=oldest, remains=remains)
+
+
+def misleading_hint(location: str, storage: Storage, history: History) -> int | None:
+    """Return the hint of the newest snapshot if Paimon's clients believe it, and it names another one; else None. They
+    believe it if there is no snapshot of the next number.
+    """
+    newest, folder = history.newest, f"{location}/snapshot"
+    hint = None if newest is None else hinted(folder, storage)
+    if newest is None or not hint or history.oldest <= hint + 1 <= newest.id + 1 or hint + 1 in history.remains:
+        return None
+    if hint > newest.id:  # of a commit that came after the listing
+        with contextlib.suppress(FileNotFoundError):
+            storage.version(f"{folder}/snapshot-{hint}")
+            return None
+    return hint
 
 
 def _require_gap(folder: str, number: int, entries: Mapping[int, FileEntry], storage: Storage) -> None:

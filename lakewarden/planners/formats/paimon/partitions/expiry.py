@@ -17,6 +17,7 @@ from lakewarden.planners.formats.paimon.options.table_options import PaimonTable
 from lakewarden.planners.formats.paimon.options.ttl_options import ExpirationStrategy, TtlOptions
 from lakewarden.planners.formats.paimon.partitions.listed import PaimonPartition
 from lakewarden.planners.formats.paimon.partitions.times import time_of_name, times_by
+from lakewarden.planners.partitions.partition_time import age_counts_from
 from lakewarden.planners.partitions.time_options import PartitionTimeOptions
 from lakewarden.planners.settings import format_duration, shown
 
@@ -81,7 +82,8 @@ def _expires_at(partition: PaimonPartition, changes: Changes, term: PartitionTer
     """Return when a partition expires; None if it never does, because its values tell no time."""
     if partition.name is None:
         return None
-    since = time_of_name(partition.name, term.times) if term.by_values else changes.latest(partition.row)
+    by_values = age_counts_from(time_of_name(partition.name, term.times)) if term.by_values else None
+    since = by_values if term.by_values else changes.latest(partition.row)
     try:
         return None if since is None else since + term.retain
     except OverflowError:

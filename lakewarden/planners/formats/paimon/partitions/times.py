@@ -8,6 +8,7 @@ from lakewarden.planners.formats.paimon.options.partition_options import Partiti
 from lakewarden.planners.formats.paimon.partitions.names import PartitionName
 from lakewarden.planners.partitions.partition_time import time_of
 from lakewarden.planners.partitions.time_options import PartitionTimeOptions
+from lakewarden.planners.partitions.time_pattern import time_pattern
 
 
 def times_by(own: PartitionTimeOptions, table: PartitionOptions) -> PartitionTimeOptions:
@@ -16,10 +17,13 @@ def times_by(own: PartitionTimeOptions, table: PartitionOptions) -> PartitionTim
     """
     if own.columns:
         return own
+    formatter = own.timestamp_formatter or table.timestamp_formatter
+    if formatter is not None:
+        time_pattern(formatter)
     return PartitionTimeOptions(
         time_zone=own.time_zone,
         timestamp_pattern=own.timestamp_pattern or table.timestamp_pattern,
-        timestamp_formatter=own.timestamp_formatter or table.timestamp_formatter,
+        timestamp_formatter=formatter,
     )
 
 

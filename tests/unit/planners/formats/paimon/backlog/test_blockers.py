@@ -53,6 +53,23 @@ def test_a_table_whose_writers_compact_is_left_alone_with_the_remedy(table: Paim
 
 
 @pytest.mark.parametrize(
+    ("hint", "held"), [("1", True), ("9", True), ("2", False), ("3", False), ("5", False), ("0", False), ("x", False)]
+)
+def test_a_hint_that_paimon_believes_and_that_is_wrong_holds_all_services_back(
+    table: PaimonTable, hint: str, held: bool
+) -> None:
+    """Snapshots 3 to 5 are there. If the next number is there too, Paimon lists the folder."""
+    for _ in range(4):
+        table.append()
+    for number in (1, 2):
+        table.snapshot_file(number).unlink()
+    (table.folder / "snapshot" / "LATEST").write_text(hint)
+    told = [one for one in view_of(table).blockers if one.concerns(Service.CLEAN) and one.concerns(Service.ARCHIVE)]
+    assert [f"names snapshot {hint}, and the newest one is 5" in one.reason for one in told] == ([True] if held else [])
+    assert all("write 5 into" in one.remedy for one in told)
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {"changelog__num_retained__min": "20"},
