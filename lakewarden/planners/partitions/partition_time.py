@@ -23,6 +23,17 @@ _MONTHS = 12
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
+_FIRST_YEAR = 1000
+"""`26` may mean 2026, and `0001` stands for no year at all: no partition is old by such a value."""
+
+
+def age_counts_from(time: datetime | None) -> datetime | None:
+    """Return the time of a partition if it may be deleted by it; None if there is none, or its year has no four
+    digits.
+    """
+    return time if time is not None and time.year >= _FIRST_YEAR else None
+
+
 def time_of(values: Mapping[str, str], options: PartitionTimeOptions) -> datetime | None:
     """Return the time of the partition with these values of its columns, in UTC; None where they tell none.
 

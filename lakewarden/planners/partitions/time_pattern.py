@@ -17,9 +17,10 @@ def time_pattern(pattern: str) -> re.Pattern[str]:
     """Return what reads a text of a pattern such as `yyyyMMdd HH:mm:ss`, with a group for each field.
 
     One letter stands for a number of any length, several for a number of so many digits, as in Java. Text stands
-    between single quotes. Raises ValueError for other letters, for a field twice, and where the date is not complete.
+    between single quotes. Raises ValueError for other letters, for a field twice, where the date is not complete, and
+    for one letter right beside another field: Java divides such digits in its own way.
     """
-    parts, fields, place = list[str](), list[str](), 0
+    parts, fields, place, beside = list[str](), list[str](), 0, ""
     while place < len(pattern):
         found = _TOKEN.match(pattern, place)
         if found is None:
@@ -28,9 +29,15 @@ def time_pattern(pattern: str) -> re.Pattern[str]:
         if found[1] is not None:
             parts.append(re.escape(found[1].replace("''", "'") or "'"))
         elif found[2] is not None:
+            if beside and 1 in (len(beside), len(found[0])):
+                raise ValueError(
+                    f"{shown(pattern)} leaves open where {beside} ends and {found[0]} begins: write several letters "
+                    "for each, or put something between them"
+                )
             parts.append(_number(pattern, found[2], len(found[0]), fields))
         else:
             parts.append(re.escape(found[0]))
+        beside = found[0] if found[2] is not None else ""
     if missing := [name for name in _NEEDED if name not in fields]:
         raise ValueError(f"{shown(pattern)} names no {' and no '.join(missing)}")
     return re.compile("".join(parts))

@@ -15,6 +15,10 @@ from lakewarden.planners.storage.object_conditions import ObjectConditions
 from lakewarden.planners.storage.objects import ObjectStorage
 
 
+class TakenNameError(PermanentError):
+    """Something else than a file has the name of the file."""
+
+
 class EmptyFiles(Protocol):
     """Writes empty files below one location prefix. What is there is never emptied, and no folder is made.
 
@@ -69,7 +73,7 @@ class LocalEmptyFiles:
             raise _not_written(location, error) from error
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise PermanentError(f"{location} is no file: put what is there out of the way")
+                raise TakenNameError(f"{location} is no file: put what is there out of the way")
             os.utime(file)
         except OSError as error:
             raise _not_written(location, error) from error

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.java_gateway import get_field, set_field
 from pyarrow import orc
 from pyarrow import parquet as pq
 
@@ -74,6 +75,9 @@ def rows_of(number: int) -> pa.Table:
     )
 
 
+WITH_ID = pa.field("element", pa.int64(), metadata={"PARQUET:field_id": "7"})
+
+
 def with_time(unit: str, zone: str | None) -> pa.Table:
     return pa.table({"id": [1, 2], "at": pa.array([AT.replace(tzinfo=None), None], pa.timestamp(unit, zone))})
 
@@ -118,13 +122,12 @@ def test_parquet_files_of_many_types_become_one(
         ("us", "UTC", {}),
         ("ms", "UTC", {}),
         ("us", None, {}),
-        ("ns", None, {"use_deprecated_int96_timestamps": True}),
     ],
 )
 def test_times_keep_the_type_in_which_they_were_written(
     session: Session, tmp_path: Path, unit: str, zone: str | None, options: dict[str, Any]
 ) -> None:
-    """Flink writes INT96, others whole numbers."""
+    """Whole numbers, in their unit. INT96 has a test of its own."""
     place = made(tmp_path, [with_time(unit, zone)] * 5, parquet(**options))
     before, told = read(place, lambda file: pq.ParquetFile(file).read()), str(pq.read_metadata(place / "part-0").schema)
     outcome = run(session, tmp_path)
@@ -148,6 +151,12 @@ def test_times_keep_the_type_in_which_they_were_written(
             "Arrow",
         ),
         ([pa.table([[1]], pa.schema([("a", pa.int64())], {"pandas": "{}"}))] * 5, pq.write_table, "pandas"),
+        (
+            [pa.table([[[1]]], pa.schema([pa.field("a", pa.list_(WITH_ID))]))] * 5,
+            parquet(),
+            "field ids",
+        ),
+        ([with_time("us", None)] * 5, parquet(use_deprecated_int96_timestamps=True), "INT96 of 'parquet-cpp"),
         ([pa.table({"a": [1]})] * 4 + [pa.table({"a": ["x"]})] * 2, parquet(), "other columns"),
         ([pa.table({"a": [1]})] * 4 + [pa.table({"a": [1], "b": [2]})], parquet(), "other columns"),
     ],
@@ -158,6 +167,8 @@ def test_times_keep_the_type_in_which_they_were_written(
         "large-string",
         "metadata-of-a-column",
         "pandas",
+        "field-ids",
+        "int96-of-another-writer",
         "types-differ",
         "columns-differ",
     ],
@@ -173,6 +184,116 @@ def test_what_spark_would_change_is_refused(
     assert why in outcome.reason
     assert {file.name: file.read_bytes() for file in place.iterdir()} == before
     assert not (tmp_path / "_lakewarden").exists()
+
+
+def int96(spark: Any, file: Path, times: Sequence[tuple[int, int]]) -> None:
+    """Write times as Flink and Hive do: Julian days with the nanoseconds of the day, through the library in Java."""
+    jvm = spark._jvm
+    parquet = jvm.org.apache.parquet
+    schema = parquet.schema.MessageTypeParser.parseMessageType("message rows { required int96 at; }")
+    path = jvm.org.apache.hadoop.fs.Path(f"file://{file}")
+    simple = parquet.example.data.simple
+    writer = parquet.hadoop.example.ExampleParquetWriter.builder(path).withType(schema).build()
+    for day, nanoseconds in times:
+        row = simple.SimpleGroupFactory(schema).newGroup()
+        row.add("at", simple.NanoTime(day, nanoseconds).toBinary())
+        writer.write(row)
+    writer.close()
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+TODAY, IN_2500 = 2461373, 2634167
+
+
+@pytest.mark.parametrize("nanosecond", [0, 1])
+def test_int96_stays_int96_unless_spark_would_cut_a_time(session: Session, tmp_path: Path, nanosecond: int) -> None:
+    """It has nanoseconds, and years beyond those of other times in nanoseconds."""
+    place = tmp_path / "dt=2026-03-01"
+    place.mkdir()
+    times = [(TODAY, 3_000), (IN_2500, 86_399_999_999_000), (TODAY, 7_000 + nanosecond)]
+    with session.for_run(RunId("run")) as spark:
+        for number in range(5):
+            int96(spark, place / f"part-{number}", times)
+
+    def exact(file: str) -> pa.Table:
+        return pq.ParquetFile(file, coerce_int96_timestamp_unit="us").read()
+
+    before = read(place, exact)
+    outcome = run(session, tmp_path)
+    assert read(place, exact) == before
+    if nanosecond:
+        assert isinstance(outcome, NothingToDo)
+        assert "finer than microseconds" in outcome.reason
+        return
+    assert isinstance(outcome, Succeeded), outcome
+    [one] = place.iterdir()
+    assert pq.read_metadata(one).schema.column(0).physical_type == "INT96"
+
+
+def orc_by_java(spark: Any, file: Path, schema: str, **metadata: str) -> None:
+    """Write one row of one text with the library in Java."""
+    jvm = spark._jvm
+    files = jvm.org.apache.orc.OrcFile
+    told = jvm.org.apache.orc.TypeDescription.fromString(schema)
+    options = files.writerOptions(jvm.org.apache.hadoop.conf.Configuration()).setSchema(told)
+    writer = files.createWriter(jvm.org.apache.hadoop.fs.Path(f"file://{file}"), options)
+    for key, value in metadata.items():
+        writer.addUserMetadata(key, jvm.java.nio.charset.StandardCharsets.UTF_8.encode(value))
+    batch = told.createRowBatch()
+    get_field(batch, "cols")[0].setVal(0, b"a")
+    set_field(batch, "size", 1)
+    writer.addRowBatch(batch)
+    writer.close()
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("schema", "metadata", "why"),
+    [
+        ("struct<a:char(10)>", {}, "'a: char(10)' becomes 'a: string'"),
+        ("struct<a:varchar(7)>", {}, "'a: varchar(7)' becomes 'a: string'"),
+        ("struct<a:string>", {"owner": "me"}, "carries 'owner'"),
+    ],
+)
+def test_what_spark_does_not_keep_of_an_orc_file_is_refused(
+    session: Session, tmp_path: Path, schema: str, metadata: dict[str, str], why: str
+) -> None:
+    """Arrow does not tell it either."""
+    place = tmp_path / "dt=2026-03-01"
+    place.mkdir()
+    with session.for_run(RunId("run")) as spark:
+        for number in range(5):
+            orc_by_java(spark, place / f"part-{number}", schema, **metadata)
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, NothingToDo), outcome
+    assert why in outcome.reason
+    assert len(list(place.iterdir())) == 5
+
+
+def test_nanoseconds_in_an_orc_file_are_refused(session: Session, tmp_path: Path) -> None:
+    """Spark reads microseconds."""
+    fine = pa.table({"at": pa.array([1_700_000_000_123_456_789], pa.timestamp("ns"))})
+    place = made(tmp_path, [fine] * 5, lambda table, file: orc.write_table(table, str(file)))
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, NothingToDo), outcome
+    assert "finer than microseconds" in outcome.reason
+    assert len(list(place.iterdir())) == 5
+
+
+@pytest.mark.parametrize("codec", ["lz4", "lz4_raw"])
+def test_the_framing_of_lz4_stays(session: Session, tmp_path: Path, codec: str) -> None:
+    """Hadoop's is an older one, which Arrow has no name for."""
+    place = tmp_path / "dt=2026-03-01"
+    with session.for_run(RunId("run")) as spark:
+        rows = spark.range(100).repartition(5)
+        rows.write.option("compression", codec).parquet(str(place))
+    for extra in (*place.glob(".*"), *place.glob("_*")):
+        extra.unlink()
+    told = {pq.read_metadata(file).row_group(0).column(0).compression for file in place.iterdir()}
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, Succeeded), outcome
+    [one] = place.iterdir()
+    assert {pq.read_metadata(one).row_group(0).column(0).compression} == told
 
 
 def test_a_damaged_page_is_refused_and_stops_no_other_partition(session: Session, tmp_path: Path) -> None:

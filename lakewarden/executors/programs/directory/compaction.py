@@ -111,7 +111,7 @@ class CompactionSteps:
         self._own = OwnFolder(table.location, relist=relist_of(table))
         self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
         self._rules: CompactionRules | None = None
-        self._chosen: list[str] = []
+        self._due: list[str] = []
         self._prepared: list[Prepared] = []
         self._refused: list[str] = []
         self._ended_earlier = 0
@@ -126,16 +126,11 @@ class CompactionSteps:
         self._rules = compaction_rules(table_options(self._table), self._options, usual=usual)
         if self._rules is None:
             raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
-        most = self._options.max_partitions
-        chosen = due(folders, self._rules, now, most=most + 1)
-        if not chosen:
+        self._due = due(folders, self._rules, now)
+        if not self._due:
             return self._nothing(compaction_needs(folders, self._rules, now).changes_at)
-        self._chosen, self._more = chosen[:most], len(chosen) > most
-        return Plan(
-            instant=None,
-            file_groups=len(self._chosen),
-            bytes=sum(folders[path].small_bytes for path in self._chosen),
-        )
+        first = self._due[: self._options.max_partitions]
+        return Plan(instant=None, file_groups=len(first), bytes=sum(folders[path].small_bytes for path in first))
 
     def _nothing(self, changes_at: Any) -> NothingToDo:
         ended = f", and {self._ended_earlier} exchanges of an earlier run were ended" if self._ended_earlier else ""
@@ -143,11 +138,14 @@ class CompactionSteps:
         return NothingToDo(reason=f"no partition is to be compacted{ended}", again=rest)
 
     def execute(self, plan: Plan) -> None:
-        """Write the new files of each chosen partition beside it, and compare both sides."""
+        """Write the new files of partitions beside them, and compare both sides. A refused one counts for none."""
         inside = Home(self._table.location, private=(OURS,), by_key=True)
         self._own.require_exchange()
         kinds, marker = kinds_of(self._table), marker_of(self._table)
-        for path in self._chosen:
+        for path in self._due:
+            if len(self._prepared) == self._options.max_partitions:
+                self._more = True
+                break
             place = location_of(self._table.location, path)
             try:
                 if (outside := inside.why_outside(place, whole_folder=True)) is not None or os.path.islink(place):  # noqa: PTH114 - a location

@@ -88,7 +88,7 @@ class ObjectCompactionSteps:
             by_metastore=self._leads is not None,
         )
         self._rules: CompactionRules | None = None
-        self._chosen: list[str] = []
+        self._due: list[str] = []
         self._staged: list[Replacement] = []
         self._refused: list[str] = []
         self._more = False
@@ -106,19 +106,20 @@ class ObjectCompactionSteps:
         )
         if self._rules is None:
             raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
-        most = self._options.max_partitions
-        chosen = due(folders, self._rules, now, most=most + 1)
-        if not chosen:
+        self._due = due(folders, self._rules, now)
+        if not self._due:
             at = compaction_needs(folders, self._rules, now).changes_at
             rest = None if at is None else max(at - now, _LEAST_REST)
             return NothingToDo(reason="no partition is to be compacted", again=rest)
-        self._chosen, self._more = chosen[:most], len(chosen) > most
-        size = sum(folders[path].small_bytes for path in self._chosen)
-        return Plan(instant=None, file_groups=len(self._chosen), bytes=size)
+        first = self._due[: self._options.max_partitions]
+        return Plan(instant=None, file_groups=len(first), bytes=sum(folders[path].small_bytes for path in first))
 
     def execute(self, plan: Plan) -> None:
-        """Write the new files of each chosen partition into the folder of the act."""
-        for path in self._chosen:
+        """Write the new files of partitions into the folder of the act. One that is refused counts for none."""
+        for path in self._due:
+            if len(self._staged) == self._options.max_partitions:
+                self._more = True
+                break
             try:
                 if self._leads is not None and not self._leads.holds(path):
                     raise NotRewrittenError("the metastore does not list it at its folder: no reader is led to it")

@@ -20,6 +20,7 @@ from lakewarden.executors.points import Point
 from lakewarden.executors.programs.directory.replacing.object_files import ObjectFiles
 from lakewarden.planners.formats.directory.expiring.orphans import age_of_orphans, with_orphans
 from lakewarden.planners.formats.directory.listing.names import EntryKind, may_be_orphan
+from lakewarden.planners.formats.directory.listing.tables import may_be_of_a_table, table_in
 from lakewarden.planners.formats.directory.listing.walk import location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
 from lakewarden.planners.formats.directory.options.options_of import options_of
@@ -87,8 +88,20 @@ class ObjectOrphansSteps:
             self._chosen |= parts
 
     def _below(self, folder: str) -> dict[str, FileEntry]:
-        """Return all files below a folder of parts. The mark of a folder is none."""
+        """Return all files below a folder of parts. The mark of a folder is none. Return nothing if a table of another
+        format lies there.
+        """
         found = self._files.below(folder).items()
+        suspects: dict[str, set[str]] = {}
+        for path, _ in found:
+            levels = path.split("/")[:-1]
+            for depth, level in enumerate(levels):
+                if may_be_of_a_table(level):
+                    suspects.setdefault("/".join([folder, *levels[:depth]]), set()).add(level)
+        for place, names in suspects.items():
+            if (table := table_in(place, names, self._storage)) is not None:
+                log.warning("orphan_kept", table=self._table.id, file=printable(folder), reason=f"it holds {table}")
+                return {}
         return {f"{folder}/{path}": one for path, one in found if not path.endswith("/")}
 
     def execute(self, plan: Plan) -> None:

@@ -26,6 +26,7 @@ from lakewarden.executors.programs.directory.table_of import table_of
 from lakewarden.planners.formats.directory.compacting.places import is_s3
 from lakewarden.planners.formats.directory.expiring.orphans import age_of_orphans, with_orphans
 from lakewarden.planners.formats.directory.listing.names import OURS, EntryKind, may_be_orphan
+from lakewarden.planners.formats.directory.listing.tables import table_in
 from lakewarden.planners.formats.directory.listing.walk import location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
 from lakewarden.planners.formats.directory.options.options_of import options_of
@@ -129,10 +130,15 @@ class OrphansSteps:
         return {place: entry_of(told)} if stat.S_ISREG(told.st_mode) and self._is_old(told) else None
 
     def _below(self, place: str) -> dict[str, Entry] | None:
-        """Return all files below a folder of parts; None if one is too young, or something else than a file."""
+        """Return all files below a folder of parts; None if one is too young, or something else than a file, or if a
+        table of another format lies there.
+        """
         found = dict[str, Entry]()
-        for folder, _, names in os.walk(place, onerror=_raise):
+        for folder, below, names in os.walk(place, onerror=_raise):
             if not self._is_old(os.lstat(folder)):
+                return None
+            if (table := table_in(folder, below, self._storage)) is not None:
+                log.warning("orphan_kept", table=self._table.id, file=printable(place), reason=f"it holds {table}")
                 return None
             for name in names:
                 part = self._part(f"{folder}/{name}")

@@ -43,7 +43,7 @@ from lakewarden.planners.model.errors import NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
-from lakewarden.planners.storage.empty_files import EmptyFiles, empty_files
+from lakewarden.planners.storage.empty_files import EmptyFiles, TakenNameError, empty_files
 from lakewarden.planners.storage.inside import Home
 
 log = structlog.get_logger(__name__)
@@ -96,7 +96,7 @@ class PartitionCommitSteps:
         self._options = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
         self._inside = Home(table.location, by_key=True)
         self._rules: Rules | None = None
-        self._chosen: list[str] = []
+        self._due: list[str] = []
         self._more = False
         self._in_act: Collection[str] = ()
 
@@ -107,13 +107,11 @@ class PartitionCommitSteps:
         usual = usual_interval(folders.values())
         there = None if self._acts.there is None else self._acts.there.look(folders)
         self._rules = rules_of(folders, table_options(self._table), self._options, now, usual=usual, metastore=there)
-        most = self._options.max_partitions
-        chosen = due(folders, self._rules, now, most=most + 1)
-        if not chosen:
+        self._due = due(folders, self._rules, now)
+        if not self._due:
             needs = needs_of(folders, self._rules, now)
             rest = _LEAST_REST if needs.changes_at is None else max(_LEAST_REST, needs.changes_at - now)
             return NothingToDo(reason=f"no partition is to be committed: {needs.summary}", again=rest)
-        self._chosen, self._more = chosen[:most], len(chosen) > most
         return Plan(instant=None)
 
     def execute(self, plan: Plan) -> None:
@@ -122,23 +120,30 @@ class PartitionCommitSteps:
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Look at each partition again, and commit it if it is still inactive.
 
-        A partition that cannot be committed stops no other. Its error is raised after the last one.
+        A partition that cannot be committed stops no other. The log names it. If none could be, the run ends with the
+        error, and waits a minute if it is of one partition alone.
         """
         looks = FreshListings(self._table.location, self._storage, kinds_of(self._table), self._clock)
         self._in_act = partitions_in_act(self._table.location, self._storage)
-        written, refusals = 0, list[PermanentError]()
-        for path in self._chosen:
+        tried, written, refusals = 0, 0, list[PermanentError]()
+        for path in self._due:
+            if written == self._options.max_partitions:
+                self._more = True
+                break
+            tried += 1
             try:
                 written += self._commit(path, looks)
             except PermanentError as refusal:
                 refusals.append(refusal)
-        if refusals:
-            raise refusals[0]
+                log.warning("partition_not_committed", partition=path, reason=str(refusal))
         if not written:
-            raise NotYetError("no partition of the plan could be committed: the log says why", delay=_REST)
-        left = len(self._chosen) - written
-        goes_on = {GOES_ON: 1} if self._more and written else {}
-        return {"partitions_committed": written, "partitions_left": left, **goes_on}
+            for one in refusals:
+                if not isinstance(one, TakenNameError):  # the store refuses all of them
+                    raise one
+            why = str(refusals[0]) if refusals else "the log says why"
+            raise NotYetError(f"no partition of the plan could be committed: {why}", delay=_REST)
+        goes_on = {GOES_ON: 1} if self._more else {}
+        return {"partitions_committed": written, "partitions_left": tried - written, **goes_on}
 
     def _commit(self, path: str, looks: FreshListings) -> bool:
         """Commit one partition; return False where that has to wait."""

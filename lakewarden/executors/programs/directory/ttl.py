@@ -88,11 +88,12 @@ class TtlSteps:
         self._term = term_of(table_options(self._table), self._options, usual=usual)
         if self._term is None:
             raise PermanentError("services.ttl.options.retain is not set")
-        most = self._options.max_partitions
-        paths = expired(folders, self._term, now, most=most + 1)
-        self._more = len(paths) > most
+        paths = expired(folders, self._term, now)
         inside = Home(self._table.location, private=(OURS,), by_key=True)
-        for path in paths[:most]:
+        for path in paths:
+            if len(self._chosen) == self._options.max_partitions:
+                self._more = True
+                break
             place = location_of(self._table.location, path)
             outside = "is a link" if os.path.islink(place) else inside.why_outside(place, whole_folder=True)  # noqa: PTH114 - a location
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -18,6 +19,7 @@ from lakewarden.executors.programs.directory.exchanging.record import ExchangePr
 from lakewarden.executors.programs.directory.exchanging.renames import exchange, sync_file, sync_folder
 from lakewarden.planners.model.errors import PermanentError
 
+_OF_USERS = ("user.", "system.posix_acl_access")
 _TICK_NS = 1_000_000
 """A marker is newer than the data by at least this."""
 
@@ -62,7 +64,9 @@ def link(one: Exchange, names: Sequence[str], folder: str, *, end: str) -> list[
 
 def build(one: Exchange, made: Sequence[Path], *, replaced: Collection[str], marker: str | None) -> None:
     """Build the new folder. `marker` is the name of a marker that is to vouch for the new files; None leaves an old one
-    as it is. The files and the folder have the owner and the rights of the old ones.
+    as it is. The files and the folder have the owner, the rights and the extended attributes of the old ones.
+
+    Raises PermanentError if the old files differ in these attributes. Access control lists are among them.
     """
     old = os.stat(one.place)  # noqa: PTH116 - a location, as all paths of this package
     _require_own(one, old)
@@ -71,6 +75,9 @@ def build(one: Exchange, made: Sequence[Path], *, replaced: Collection[str], mar
     if (os.geteuid(), os.getegid()) != (old.st_uid, old.st_gid):
         os.chown(one.staged, old.st_uid, old.st_gid)
     like = os.stat(f"{one.place}/{min(replaced)}")  # noqa: PTH116 - as above
+    attributes = _attributes(f"{one.place}/{min(replaced)}")
+    if any(_attributes(f"{one.place}/{name}") != attributes for name in replaced):
+        raise PermanentError(f"{one.place} has files with different access control lists or extended attributes")
     for file in made:
         target = f"{one.staged}/{file.name}"
         if file.name in one.old:
@@ -79,12 +86,31 @@ def build(one: Exchange, made: Sequence[Path], *, replaced: Collection[str], mar
         os.chmod(target, stat.S_IMODE(like.st_mode))  # noqa: PTH101 - as above
         with suppress(PermissionError):
             os.chown(target, like.st_uid, like.st_gid)
+        _give(target, attributes)
         sync_file(target)
     for name in sorted(one.old.keys() - replaced - {marker}):
         os.link(f"{one.place}/{name}", f"{one.staged}/{name}", follow_symlinks=False)
     if marker is not None:
         _renew(one, marker)
     sync_folder(one.staged)
+
+
+def _attributes(file: str) -> Mapping[str, bytes]:
+    """Return the extended attributes that users set. The kernel keeps an access control list as one of them."""
+    try:
+        return {name: os.getxattr(file, name) for name in os.listxattr(file) if name.startswith(_OF_USERS)}
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return {}
+        raise
+
+
+def _give(file: str, attributes: Mapping[str, bytes]) -> None:
+    """Give a file these attributes, and take the others: it may have some of the folder that it was made in."""
+    for name in _attributes(file).keys() - attributes.keys():
+        os.removexattr(file, name)
+    for name, value in attributes.items():
+        os.setxattr(file, name, value)
 
 
 def _require_own(one: Exchange, old: os.stat_result) -> None:

@@ -28,11 +28,15 @@ def joined(files: Sequence[Path], kind: FileFormat, target: Path, *, target_size
         if size >= target_size:
             made.append(target / f"part-{len(made):05d}")
             size = 0
+        quotes = 0
         with made[-1].open("ab") as opened:
             for line in _lines(file):
                 _refuse_strange(line, kind)
+                quotes += line.count(b'"')
                 opened.write(line if line.endswith(b"\n") else line + b"\n")
             size = opened.tell()
+        if kind is FileFormat.CSV and quotes % 2:
+            raise NotRewrittenError("a file has an odd number of quotation marks: the last one may be open")
     if _sums(files) != _sums(made):
         raise NotRewrittenError("the new files do not hold the lines of the old ones")
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 
 from lakewarden.executors.programs.directory.client.errors import translated
 from lakewarden.executors.programs.directory.rewriting.columnar import Footer, rows_of, same_footers
+from lakewarden.executors.programs.directory.rewriting.fine_times import refuse_fine_times
+from lakewarden.executors.programs.directory.rewriting.orc_columns import columns_of_orc
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
 from lakewarden.planners.formats.directory.options.compaction_options import FileFormat
 from lakewarden.planners.model.step import Step
@@ -41,6 +44,8 @@ _INSTANTS = (
 _LEGACY_DECIMAL = re.compile(r"FIXED_LEN_BYTE_ARRAY\(\d+\) Decimal\(precision=(\d+),")
 _LONG_DECIMAL = 18
 _CODECS = {"uncompressed": "none", "snappy": "snappy", "gzip": "gzip", "zlib": "zlib", "zstd": "zstd", "lz4": "lz4"}
+_CODECS_OF_PARQUET = {**_CODECS, "lz4": "lz4_raw", "unknown": "lz4"}
+"""Arrow calls LZ4_RAW so, and has no name for the LZ4 of Hadoop."""
 
 
 def rewritten(spark: Any, files: Sequence[Path], kind: FileFormat, target: Path, *, count: int) -> list[Path]:
@@ -48,18 +53,21 @@ def rewritten(spark: Any, files: Sequence[Path], kind: FileFormat, target: Path,
 
     Raises RefusedError if the files cannot be rewritten without a loss, a TemporaryError if the work was stopped.
     """
-    chosen, footer = same_footers(files, kind)
+    of_orc = partial(columns_of_orc, spark)
+    chosen, footer = same_footers(files, kind, of_orc)
     if len(chosen) < len(files):
         raise NotRewrittenError(f"{len(files) - len(chosen)} of its {len(files)} small files have other columns")
+    refuse_fine_times(files, kind)
     with translated(Step.EXECUTE):
         for key, value in {**_SESSION, **_written_as(footer)}.items():
             spark.conf.set(key, value)
         rows = _read(spark, kind, files)
         writer = rows.coalesce(count).write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        writer.option("compression", _CODECS.get(footer.codec, "snappy")).format(kind.value).save(str(target))
+        codecs = _CODECS_OF_PARQUET if kind is FileFormat.PARQUET else _CODECS
+        writer.option("compression", codecs.get(footer.codec, "snappy")).format(kind.value).save(str(target))
         made = sorted(file for file in target.iterdir() if file.name.startswith("part-"))
         before, after = _sums(rows), _sums(_read(spark, kind, made))
-    if rows_of(made, kind, footer) != footer.rows:
+    if rows_of(made, kind, of_orc, footer) != footer.rows:
         raise NotRewrittenError("the new files do not have as many rows as the old ones")
     if before != after or before[0] != footer.rows:
         raise NotRewrittenError("the new files do not hold the values of the old ones")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +27,7 @@ _KNOWN_METADATA = frozenset(
 _ARROW = b"ARROW:schema"
 """The schema in Arrow's types. Arrow's own writers put it into every footer."""
 _PLAIN = {"Int(bitWidth=64, isSigned=true)": "INT64", "Int(bitWidth=32, isSigned=true)": "INT32"}
+_FIELD_ID = re.compile(r"(?m)^\s*(?:required|optional|repeated) \S+ field_id=\d")
 _OLDER_TERMS = re.compile(r", (?:is_from_converted_type|force_set_converted_type)=(?:true|false)")
 
 
@@ -39,11 +40,15 @@ class Footer:
     rows: int
 
 
-def same_footers(files: Sequence[Path], kind: FileFormat) -> tuple[list[Path], Footer]:
+Columns = Callable[[Path], str]
+"""Returns the columns of an ORC file in words. Raises NotRewrittenError if its footer says what would be lost."""
+
+
+def same_footers(files: Sequence[Path], kind: FileFormat, of_orc: Columns) -> tuple[list[Path], Footer]:
     """Return the files with the columns that most of them have, and the sum of their footers. Raises RefusedError if
     none can be read, or one says what a rewrite would lose.
     """
-    footers = {file: footer for file in files if (footer := _footer(file, kind)) is not None}
+    footers = {file: footer for file in files if (footer := _footer(file, kind, of_orc)) is not None}
     if not footers:
         raise NotRewrittenError("no footer of its files can be read")
     columns, _ = Counter(footer.columns for footer in footers.values()).most_common(1)[0]
@@ -52,13 +57,13 @@ def same_footers(files: Sequence[Path], kind: FileFormat) -> tuple[list[Path], F
     return chosen, Footer(columns=columns, codec=codec, rows=sum(footers[file].rows for file in chosen))
 
 
-def rows_of(files: Sequence[Path], kind: FileFormat, like: Footer) -> int:
+def rows_of(files: Sequence[Path], kind: FileFormat, of_orc: Columns, like: Footer) -> int:
     """Return how many rows the footers of new files say. Raises RefusedError if their columns are not those of the old
     ones.
     """
     rows = 0
     for file in files:
-        footer = _footer(file, kind)
+        footer = _footer(file, kind, of_orc)
         if footer is None:
             raise NotRewrittenError("a new file cannot be read")
         if footer.columns != like.columns:
@@ -67,9 +72,9 @@ def rows_of(files: Sequence[Path], kind: FileFormat, like: Footer) -> int:
     return rows
 
 
-def _footer(file: Path, kind: FileFormat) -> Footer | None:
+def _footer(file: Path, kind: FileFormat, of_orc: Columns) -> Footer | None:
     try:
-        return _of_orc(file) if kind is FileFormat.ORC else _of_parquet(file)
+        return _of_orc(file, of_orc) if kind is FileFormat.ORC else _of_parquet(file)
     except (pa.ArrowException, OSError):
         return None
 
@@ -82,6 +87,8 @@ def _of_parquet(file: Path) -> Footer:
     if unknown:
         raise NotRewrittenError(f"a footer carries {shown(min(unknown).decode(errors='replace'))}, which would be lost")
     schema = told.schema
+    if _FIELD_ID.search(str(schema)):
+        raise NotRewrittenError("its columns have field ids, which would be lost")
     columns = "\n".join(
         f"{one.path}: {one.physical_type}({one.length}) {_meaning(one)} {one.max_repetition_level}"
         for one in (schema.column(number) for number in range(len(schema)))
@@ -112,10 +119,9 @@ def _meaning(column: Any) -> str:
     return _OLDER_TERMS.sub("", told)
 
 
-def _of_orc(file: Path) -> Footer:
+def _of_orc(file: Path, columns: Columns) -> Footer:
     told = orc.ORCFile(str(file))
-    columns = "\n".join(f"{field.name}: {field.type}" for field in told.schema)
-    return Footer(columns=columns, codec=str(told.compression).lower(), rows=told.nrows)
+    return Footer(columns=columns(file), codec=str(told.compression).lower(), rows=told.nrows)
 
 
 def _first_difference(old: str, new: str) -> str:

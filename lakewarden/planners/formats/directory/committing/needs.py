@@ -47,14 +47,14 @@ class Needs:
     changes_at: datetime | None = None
 
 
-def due(folders: Mapping[str, Folder], rules: Rules, now: datetime, *, most: int) -> list[str]:
-    """Return the partitions that are to be committed, those with the oldest change first, at most so many."""
+def due(folders: Mapping[str, Folder], rules: Rules, now: datetime) -> list[str]:
+    """Return the partitions that are to be committed, those with the oldest change first."""
     found = (
         (folder.changed_at, path)
         for path, folder in folders.items()
         if judge(path, folder, above_in(path, folders), rules, now).state is PartitionState.DUE
     )
-    return [path for _, path in nsmallest(most, found)]
+    return [path for _, path in sorted(found)]
 
 
 def needs_of(folders: Mapping[str, Folder], rules: Rules, now: datetime) -> Needs:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
-from heapq import nlargest
 
 from lakewarden.planners.formats.directory.compacting.rules import CompactionRules, CompactionState, judge
 from lakewarden.planners.formats.directory.listing.folders import Folder
@@ -21,14 +20,14 @@ from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.settings import format_size
 
 
-def due(folders: Mapping[str, Folder], rules: CompactionRules, now: datetime, *, most: int) -> list[str]:
-    """Return the partitions that are to be compacted, those with the most small files first, at most so many."""
+def due(folders: Mapping[str, Folder], rules: CompactionRules, now: datetime) -> list[str]:
+    """Return the partitions that are to be compacted, those with the most small files first."""
     found = (
         (folder.small, path)
         for path, folder in folders.items()
         if judge(path, folder, above_in(path, folders), rules, now).state is CompactionState.DUE
     )
-    return [path for _, path in nlargest(most, found)]
+    return [path for _, path in sorted(found, reverse=True)]
 
 
 def compaction_needs(

@@ -11,6 +11,7 @@ from lakewarden.planners.formats.directory.listing.folders import Folder
 from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
 from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
 from lakewarden.planners.formats.directory.writers.activity import active
+from lakewarden.planners.partitions.partition_time import age_counts_from
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +39,7 @@ def expires_at(path: str, folder: Folder, term: ExpiryTerm) -> datetime | None:
     """
     if not path or folder.has_folders or not folder.files:
         return None
-    time = partition_time(path, term.ttl)
+    time = age_counts_from(partition_time(path, term.ttl))
     try:
         return None if time is None else time + term.retain
     except OverflowError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from heapq import nsmallest
 
 from lakewarden.planners.formats.directory.expiring.expiry import ExpiryTerm, expires_at, why_kept
 from lakewarden.planners.formats.directory.listing.folders import Folder
@@ -19,22 +18,22 @@ from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.settings import format_size
 
 
-def expired(folders: Mapping[str, Folder], term: ExpiryTerm, now: datetime, *, most: int) -> list[str]:
-    """Return the partitions that have expired, the oldest times first, at most so many."""
+def expired(folders: Mapping[str, Folder], term: ExpiryTerm, now: datetime) -> list[str]:
+    """Return the partitions that have expired, the oldest times first."""
     found = (
         (at, path)
         for path, folder in folders.items()
         if (at := expires_at(path, folder, term)) is not None
         and why_kept(path, folder, above_in(path, folders), term, now) is None
     )
-    return [path for _, path in nsmallest(most, found)]
+    return [path for _, path in sorted(found)]
 
 
 def ttl_needs(
     folders: Mapping[str, Folder], term: ExpiryTerm, now: datetime, *, unfinished: str | None = None
 ) -> ServiceNeeds:
     """Judge every partition, and add up."""
-    gone, since, later, waits = list[Folder](), now, list[datetime](), list[str]()
+    gone, first, later, waits = list[Folder](), (now, ""), list[datetime](), list[str]()
     for path, folder in folders.items():
         at = expires_at(path, folder, term)
         if at is None:
@@ -42,7 +41,7 @@ def ttl_needs(
         why = why_kept(path, folder, above_in(path, folders), term, now)
         if why is None:
             gone.append(folder)
-            since = min(since, at)
+            first = min(first, (at, path))
         elif at >= now:
             later.append(at)
         elif len(waits) < MOST_SHOWN:
@@ -55,6 +54,7 @@ def ttl_needs(
             changes_at=changes_at,
         )
     files, size = sum(folder.files for folder in gone), sum(folder.bytes for folder in gone)
-    backlog = backlog_of(len(gone), since, files=files, size=size, unfinished=unfinished)
-    summary = f"{len(gone)} partitions have expired, with {files} files, {format_size(size)}"
+    backlog = backlog_of(len(gone), first[0], files=files, size=size, unfinished=unfinished)
+    oldest = f"; the first is {shown_path(first[1])}, since {first[0]:%Y-%m-%d %H:%M} UTC" if gone else ""
+    summary = f"{len(gone)} partitions have expired, with {files} files, {format_size(size)}{oldest}"
     return ServiceNeeds(backlog=backlog, notes=(summary, *waits), changes_at=changes_at)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import struct
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -276,6 +278,62 @@ def test_a_partition_that_is_refused_stops_no_other(tmp_path: Path) -> None:
         put(place / f"part-0-{number}", OLD, b"a,b\n")
     told = figures(run(tmp_path))
     assert (told["partitions_compacted"], told["partitions_refused"]) == (1, 1)
+
+
+def test_partitions_that_are_refused_leave_the_place_of_a_run_to_others(tmp_path: Path) -> None:
+    """They come first, by their number of files."""
+    for hour in range(3):
+        place = made(tmp_path, f"dt=1/hr={hour}", files=8)
+        for number in range(8):
+            put(place / f"part-{number}", OLD, b"a,b\n1,2\n")
+        age(place, OLD)
+    good = made(tmp_path, "dt=1/hr=9", files=6)
+    told = figures(run(tmp_path, max_partitions=1))
+    assert (told["files_replaced"], told["partitions_refused"]) == (6, 3)
+    assert len(names(good)) == 1
+
+
+def test_access_control_lists_and_attributes_of_the_files_stay(tmp_path: Path) -> None:
+    """The kernel keeps a list as an attribute. Here one lets the user 65534 read."""
+    readable = struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", tag, rights, who)
+        for tag, rights, who in (
+            (1, 6, 2**32 - 1),
+            (2, 4, 65534),
+            (4, 4, 2**32 - 1),
+            (16, 4, 2**32 - 1),
+            (32, 0, 2**32 - 1),
+        )
+    )
+    place = made(tmp_path)
+    for file in place.iterdir():
+        os.setxattr(file, "user.owner", b"me")
+        os.setxattr(file, "system.posix_acl_access", readable)
+    figures(run(tmp_path))
+    [one] = place.iterdir()
+    assert os.getxattr(one, "user.owner") == b"me"
+    assert os.getxattr(one, "system.posix_acl_access") == readable
+
+
+def test_files_with_different_attributes_stay(tmp_path: Path) -> None:
+    """One file has one list."""
+    place = made(tmp_path)
+    os.setxattr(next(iter(place.iterdir())), "user.owner", b"me")
+    outcome = run(tmp_path)
+    assert isinstance(outcome, NothingToDo)
+    assert "different access control lists" in outcome.reason
+    assert len(list(place.iterdir())) == 6
+
+
+def test_a_csv_file_with_an_open_quote_hides_no_rows_of_other_files(tmp_path: Path) -> None:
+    """A reader of records over several lines goes on to the next quotation mark."""
+    place = made(tmp_path)
+    put(place / "part-0-open", OLD, b'9,"open\n')
+    age(place, OLD)
+    outcome = run(tmp_path)
+    assert isinstance(outcome, NothingToDo)
+    assert "odd number of quotation marks" in outcome.reason
+    assert len(list(place.iterdir())) == 7
 
 
 def test_a_second_process_waits_for_its_turn(tmp_path: Path) -> None:

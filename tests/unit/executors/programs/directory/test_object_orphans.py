@@ -92,6 +92,14 @@ def test_nothing_goes_that_a_restored_job_may_look_for(clicks: Clicks) -> None:
     assert clicks.names() == before
 
 
+def test_a_table_of_another_format_in_a_folder_of_parts_stays(clicks: Clicks) -> None:
+    """Whatever its owner has called the folder."""
+    clicks.put("_temporary/t/_delta_log/00000000000000000000.json", "_temporary/t/part-0.parquet", TAIL)
+    before = clicks.names()
+    clicks.run()
+    assert clicks.names() == before - {TAIL}
+
+
 def test_a_part_that_has_changed_since_it_was_found_stays(clicks: Clicks) -> None:
     """Its job lives."""
     clicks.put(TAIL, STAGED[0])

@@ -111,6 +111,14 @@ def test_a_name_that_no_known_writer_gives_is_never_deleted(tmp_path: Path, name
     assert names(tmp_path) == before
 
 
+def test_a_table_of_another_format_in_a_folder_of_parts_is_kept(tmp_path: Path) -> None:
+    """Whatever its owner has called the folder. Parts beside it go."""
+    table = ("_temporary/t/_delta_log/00000000000000000000.json", "_temporary/t/part-0.parquet")
+    made(tmp_path, *table, PART)
+    assert isinstance(run(tmp_path)[0], Succeeded)
+    assert names(tmp_path) == {"dt=2026-03-01/part-0", *table}
+
+
 def test_what_a_restored_job_may_look_for_is_kept(tmp_path: Path) -> None:
     """Neither a part within the horizon, nor a folder with one young file deep in it."""
     made(tmp_path, PART, at=YOUNG)

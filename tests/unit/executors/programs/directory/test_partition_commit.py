@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 
 from lakewarden.executors.contract import (
     GOES_ON,
-    Failed,
-    FailureKind,
     NothingToDo,
     Outcome,
 )
@@ -180,17 +178,18 @@ def test_with_nothing_to_do_the_run_says_when_to_look_again(tmp_path: Path) -> N
 
 
 def test_a_partition_that_takes_no_marker_stops_no_other(tmp_path: Path) -> None:
-    """A pipe has the name of its marker. The run fails when the others are committed, and names the pipe."""
+    """A pipe has the name of its marker. A run that finds nothing else names the pipe, and is repeated."""
     folder = made(tmp_path / "trips", 7, 8)
     pipe = folder / DAY / "hr=07/_SUCCESS"
     os.mkfifo(pipe)
     for path in (pipe, pipe.parent):
         age(path, NOW - 6 * HOUR)
-    outcome = run(str(folder))
+    assert figures(run(str(folder), max_partitions=1)) == {"partitions_committed": 1, "partitions_left": 1}
     assert (folder / DAY / "hr=08/_SUCCESS").is_file()
-    assert isinstance(outcome, Failed)
-    assert outcome.kind is FailureKind.PERMANENT
+    outcome = run(str(folder))
+    assert isinstance(outcome, NothingToDo)
     assert f"{pipe} is no file" in outcome.reason
+    assert outcome.again == timedelta(minutes=1)
 
 
 def test_a_marker_that_leads_nowhere_is_no_success(tmp_path: Path) -> None:

@@ -79,6 +79,32 @@ def test_a_name_that_tells_no_time_never_expires(tmp_path: Path) -> None:
     assert left(tmp_path) == ["2026-03-01", "dt=__DEFAULT_PARTITION__", "dt=soon"]
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dt=10-03-26", {}),
+        ("dt=0001-01-01", {}),
+        ("year=26/month=3/day=1", {"columns": ("year", "month", "day")}),
+    ],
+)
+def test_a_year_without_four_digits_never_expires(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
+    """It may be of this century, or a day, or a placeholder. Others go."""
+    made(tmp_path, 1)
+    put(tmp_path / name / "part-0", WRITTEN)
+    put(tmp_path / "year=2020/month=3/day=1" / "part-0", WRITTEN)
+    assert isinstance(run(tmp_path, **options)[0], Succeeded)
+    assert (tmp_path / name / "part-0").exists()
+
+
+def test_partitions_that_cannot_be_deleted_leave_the_place_of_a_run_to_others(tmp_path: Path) -> None:
+    """The oldest one holds a link."""
+    made(tmp_path, 1, 2)
+    (tmp_path / "dt=2026-03-01" / "link").symlink_to(tmp_path / "dt=2026-03-02" / "part-0")
+    age(tmp_path / "dt=2026-03-01", WRITTEN)
+    assert isinstance(run(tmp_path, max_partitions=1)[0], Succeeded)
+    assert left(tmp_path) == ["dt=2026-03-01"]
+
+
 @pytest.mark.parametrize("name", [".part-9.inprogress.77", "_unknown"])
 def test_a_partition_with_something_else_in_it_is_kept(tmp_path: Path, name: str) -> None:
     """A part in progress, or a hidden name of unknown meaning."""

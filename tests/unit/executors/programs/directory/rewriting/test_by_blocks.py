@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -91,6 +93,43 @@ def test_files_that_differ_are_left_as_they_are(tmp_path: Path, more: dict[str, 
     with pytest.raises(NotRewrittenError, match=said):
         joined_blocks(files, tmp_path / "out", target_size=100)
     assert not (tmp_path / "out").exists()
+
+
+def snappy(file: Path, rows: Rows) -> Path:
+    """Write blocks of snappy as the specification has them: compressed, and a checksum of what was compressed."""
+    plain = written(file, rows, sync_interval=1)
+    content = plain.read_bytes().replace(b"\x14avro.codec\x08null", b"\x14avro.codec\x0csnappy")
+    header, *blocks = content.split(content[-16:])[:-1]
+    sync = content[-16:]
+    told = [header + sync]
+    for block in blocks:  # one byte each for the number of rows and of bytes
+        data = block[2:]
+        packed = pa.compress(data, "snappy", asbytes=True) + zlib.crc32(data).to_bytes(4, "big")
+        told.append(block[:1] + bytes([2 * len(packed)]) + packed + sync)
+    file.write_bytes(b"".join(told))
+    return file
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "snappy", "zstandard"])
+def test_a_block_that_cannot_be_inflated_keeps_its_file_from_the_others(tmp_path: Path, codec: str) -> None:
+    """A reader passes over a damaged file, and finds the rows of the others."""
+    if codec == "snappy":
+        files = [snappy(tmp_path / f"part-{number}", clicks(number)) for number in range(2)]
+    elif codec == "zstandard":
+        with zipfile.ZipFile(FIXTURES / "spark_keyed.zip") as archive:
+            archive.extractall(tmp_path)
+        files = sorted(one for one in (tmp_path / "manifest").glob("manifest-*") if "list" not in one.name)
+    else:
+        files = [written(tmp_path / f"part-{number}", clicks(*range(99)), codec=codec) for number in range(2)]
+    assert joined_blocks(files, tmp_path / "whole", target_size=2**30)
+    content = bytearray(files[1].read_bytes())
+    if codec in ("snappy", "zstandard"):
+        content[-20] ^= 0xFF
+    else:
+        content[content.index(content[-16:]) + 20] = 0x07  # behind two numbers of two bytes: no block begins so
+    files[1].write_bytes(content)
+    with pytest.raises(NotRewrittenError, match="cannot be inflated"):
+        joined_blocks(files, tmp_path / "out", target_size=2**30)
 
 
 def test_a_file_that_is_cut_or_changed_anywhere_is_refused_or_joined_as_readers_read_it(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_no_partition_is_due_against_a_rule(
     """Each rule is stated here anew: nothing in progress, the rhythm, the delay and the watermark passed."""
     folders = {f"dt=2026-03-01/hr={hour:02d}": folder for hour, folder in hours.items()} | {"": Folder(staging=root)}
     rules = rules_of(folders, table, commit, NOW, usual=usual)
-    chosen = due(folders, rules, NOW, most=100)
+    chosen = due(folders, rules, NOW)
     newest = max(hours)
     for hour, folder in hours.items():
         quiet = NOW - datetime.fromtimestamp(folder.changed_at, UTC)
@@ -165,7 +165,7 @@ def test_nothing_changes_before_the_moment_that_is_told(
     needs = needs_of(folders, rules, NOW)
     before = NOW + timedelta(days=30) if needs.changes_at is None else needs.changes_at
     if before > NOW:
-        assert due(folders, rules, before, most=100) == due(folders, rules, NOW, most=100)
+        assert due(folders, rules, before) == due(folders, rules, NOW)
 
 
 def test_the_backlog_counts_partitions_and_what_waits_is_told() -> None:

@@ -72,6 +72,13 @@ def test_an_ignored_name_is_the_name_of_some_files_and_not_of_all(name: str) -> 
         DirectoryTableOptions(ignored=(name,))
 
 
+@pytest.mark.parametrize("pattern", ["yyyyMd", "yMd", "yyyyMMddH", "yyyy-Md", "dMMyyyy", "yyyyMMddHms"])
+def test_a_pattern_that_leaves_open_where_a_number_ends_is_refused(pattern: str) -> None:
+    """Java refuses most texts of it, and a deletion must not guess."""
+    with pytest.raises(ValueError, match="leaves open where"):
+        time_pattern(pattern)
+
+
 def test_a_pattern_reads_what_javas_would() -> None:
     """Several letters are so many digits, one letter is any number, and text stands in quotes."""
     found = time_pattern("yyyyMMdd'T'HH").fullmatch("20260301T07")
