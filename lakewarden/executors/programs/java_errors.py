@@ -46,9 +46,15 @@ def on_the_way_out(what: str, meaning: Meaning) -> Iterator[None]:
 
 def for_people(causes: Sequence[str]) -> str:
     """Return the outermost and the innermost exception, each in one line, without packages and stacks."""
-    lines = [cause.strip().splitlines()[0] for cause in (causes[0], causes[-1]) if cause.strip()]
+    lines = [_first_line(cause) for cause in (causes[0], causes[-1]) if cause.strip()]
     short = list(dict.fromkeys(line.rsplit(".", 1)[-1] if ":" not in line else _short(line) for line in lines))
     return " <- ".join(short)[:_LONGEST_MESSAGE]
+
+
+def _first_line(cause: str) -> str:
+    """Return the first line with a message. Spark's parser begins its message on a line of its own."""
+    first, *others = (line.strip() for line in cause.splitlines() if line.strip())
+    return f"{first} {others[0]}" if others and first.endswith(":") else first
 
 
 def _short(line: str) -> str:

@@ -146,7 +146,7 @@ def test_a_new_user_sees_expired_partitions_and_orphans_go(
     daemon.until(lambda: table.is_compacted(1))
     assert not table.is_compacted(0)  # the deletion of the orphan is a change of its folder, within restore_horizon
     assert table.told() == expected
-    figures = {"orphans": "files_deleted", "ttl": "partitions_deleted", "compaction": "bytes_replaced"}
+    figures = {"orphans": "files_deleted", "ttl": "partitions_deleted", "compaction": "bytes_rewritten"}
     for service, figure in figures.items():
         daemon.until(lambda: any(one["figures"].get(figure) for one in daemon.runs(service)))  # noqa: B023
     configured = json.loads((tmp_path / "daemon" / "lakewarden.yaml").read_text())

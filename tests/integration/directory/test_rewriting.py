@@ -231,7 +231,7 @@ def test_int96_stays_int96_unless_spark_would_cut_a_time(session: Session, tmp_p
 
 
 def orc_by_java(spark: Any, file: Path, schema: str, **metadata: str) -> None:
-    """Write one row of one text with the library in Java."""
+    """Write one row of one text with the library in Java. Further columns hold nothing."""
     jvm = spark._jvm
     files = jvm.org.apache.orc.OrcFile
     told = jvm.org.apache.orc.TypeDescription.fromString(schema)
@@ -240,6 +240,9 @@ def orc_by_java(spark: Any, file: Path, schema: str, **metadata: str) -> None:
     for key, value in metadata.items():
         writer.addUserMetadata(key, jvm.java.nio.charset.StandardCharsets.UTF_8.encode(value))
     batch = told.createRowBatch()
+    for missing in get_field(batch, "cols")[1:]:
+        set_field(missing, "noNulls", False)
+        get_field(missing, "isNull")[0] = True
     get_field(batch, "cols")[0].setVal(0, b"a")
     set_field(batch, "size", 1)
     writer.addRowBatch(batch)
@@ -253,6 +256,8 @@ def orc_by_java(spark: Any, file: Path, schema: str, **metadata: str) -> None:
         ("struct<a:char(10)>", {}, "'a: char(10)' becomes 'a: string'"),
         ("struct<a:varchar(7)>", {}, "'a: varchar(7)' becomes 'a: string'"),
         ("struct<a:string>", {"owner": "me"}, "carries 'owner'"),
+        ("struct<a:string,b:array<uniontype<int,string>>>", {}, "column 'b' is or holds a uniontype"),
+        ("struct<a:string,b:timestamp with local time zone>", {}, "'b' is or holds a timestamp with local time zone"),
     ],
 )
 def test_what_spark_does_not_keep_of_an_orc_file_is_refused(

@@ -195,7 +195,7 @@ class CompactionSteps:
             "partitions_compacted": compacted,
             "files_replaced": files,
             "files_written": new_files,
-            "bytes_replaced": size,
+            "bytes_rewritten": size,
             **refused,
             **goes_on,
         }

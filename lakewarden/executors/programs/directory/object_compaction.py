@@ -164,7 +164,7 @@ class ObjectCompactionSteps:
             "partitions_compacted": len(self._staged),
             "files_replaced": files,
             "files_written": sum(len(one.new) for one in self._staged),
-            "bytes_replaced": sum(old.size for one in self._staged for old in one.old.values()),
+            "bytes_rewritten": sum(old.size for one in self._staged for old in one.old.values()),
         }
         refused = {"partitions_refused": len(self._refused)} if self._refused else {}
         return {**told, **refused, **({GOES_ON: 1} if self._more else {})}
