@@ -46,6 +46,7 @@ _ROOMS = {
     "iceberg_observe": "observing",
     "iceberg_size": "observing",
     "paimon_observe": "observing",
+    "directory_observe": "observing",
     "hudi_size": "observing",
     "neglected": "observing",
     "stream_copy": "runs",
@@ -54,7 +55,7 @@ _ROOMS = {
 }
 """Each bench with the folder of its module."""
 
-LONG = ("many_runs", "long_history")
+LONG = ("many_runs", "long_history", "directory_observe")
 """These take minutes. They are measured only by name, or in brief."""
 
 NAMES = tuple(name for name in _ROOMS if name not in LONG)
