@@ -23,10 +23,10 @@ from live.flink.directory.polling import Polling
 from live.flink.found import Found
 from live.flink.process import FlinkJob, UnfinishedError
 
-ROWS = 9000
-_STOPPED_AT = 7000
+ROWS = 14_000
+_STOPPED_AT = 12_000
 _ROWS_PER_PARTITION = 1000
-_HORIZON_SECONDS = 40
+_HORIZON_SECONDS = 60
 _TIMEOUT_SECONDS = 180.0
 
 _PARQUET = Bundle(

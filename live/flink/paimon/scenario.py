@@ -28,7 +28,7 @@ from live.flink.process import FlinkJob, RunningJob, UnfinishedError
 from live.paimon.lost_files import LostFiles
 from live.paimon.policies import TABLE_OPTIONS, policies
 
-ROWS = 6000
+ROWS = 10_000
 
 _RELEASES = {
     "0.9.0": ("551bfcbe79aeff8aa7056da80ae239d029c2c6092ecae107b0571a53025519d4", 46_902_595),
