@@ -165,12 +165,14 @@ Message = PoolEvent | Command
 
 
 class CommandQueue:
-    """Messages in order, and the set of dirty tables. Any thread may call every method."""
+    """Messages in order, and the dirty tables, each with whether a hook has said so. Any thread may call every
+    method.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._messages: deque[Message] = deque()
-        self._dirty: set[TableId] = set()
+        self._dirty: dict[TableId, bool] = {}
         self._woken = False
 
     def put(self, message: Message) -> None:
@@ -182,7 +184,13 @@ class CommandQueue:
     def mark_dirty(self, table: TableId) -> None:
         """Ask for one observation of a table, as soon as possible."""
         with self._changed:
-            self._dirty.add(table)
+            self._dirty.setdefault(table, False)
+            self._changed.notify()
+
+    def hook_arrived(self, table: TableId) -> None:
+        """Ask for the same because a hook says that the table has changed."""
+        with self._changed:
+            self._dirty[table] = True
             self._changed.notify()
 
     def wake(self) -> None:
@@ -191,12 +199,12 @@ class CommandQueue:
             self._woken = True
             self._changed.notify()
 
-    def take(self) -> tuple[list[Message], set[TableId]]:
+    def take(self) -> tuple[list[Message], Mapping[TableId, bool]]:
         """Return all messages and dirty tables, and remove them."""
         with self._changed:
             messages, dirty = list(self._messages), self._dirty
             self._messages.clear()
-            self._dirty = set()
+            self._dirty = {}
             self._woken = False
             return messages, dirty
 

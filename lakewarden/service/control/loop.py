@@ -7,6 +7,7 @@ Every turn does all that is due, and returns how long the thread may wait.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 import structlog
@@ -168,11 +169,14 @@ class ControlLoop:
         self._carry_on(now)
         return self._until_next()
 
-    def _poll_or_notify(self, dirty: set[TableId]) -> None:
+    def _poll_or_notify(self, dirty: Mapping[TableId, bool]) -> None:
         ours = {table for table in dirty if self._shares.owns(table)}
         for table in ours:
-            self._poller.hook_arrived(table)
-        self._membership.notify_owners(dirty - ours)
+            if dirty[table]:
+                self._poller.hook_arrived(table)
+            else:
+                self._poller.poll_soon(table, anew=True)
+        self._membership.notify_owners(dirty.keys() - ours)
 
     def _carry_on(self, now: float) -> None:
         try:

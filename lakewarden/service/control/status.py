@@ -87,7 +87,7 @@ class Status:
         self._run_logs = resources.run_logs
         self.archives = resources.archives
         self._commands = commands
-        self._hooks = PacedHooks(commands.mark_dirty, clock=resources.clock)
+        self._hooks = PacedHooks(commands.hook_arrived, clock=resources.clock)
         self._clock = resources.clock
         self._formats = resources.formats
 

@@ -312,7 +312,7 @@ class DaemonHarness:
         """Let a writer commit, and its hook arrive."""
         for _ in range(commits):
             self.lakes[table].write()
-        self.commands.mark_dirty(table)
+        self.commands.hook_arrived(table)
 
     def decision(self, service: Service, table: TableId = TRIPS) -> Decision:
         """Return the last decision on a service."""

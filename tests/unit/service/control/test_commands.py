@@ -20,8 +20,18 @@ def test_ten_thousand_marks_of_one_table_are_one() -> None:
     for _ in range(10_000):
         commands.mark_dirty(TableId("trips"))
 
-    assert commands.take() == ([], {TableId("trips")})
-    assert commands.take() == ([], set())
+    assert commands.take() == ([], {TableId("trips"): False})
+    assert commands.take() == ([], {})
+
+
+def test_a_hook_is_told_apart_from_another_reason_to_look() -> None:
+    """Whatever comes first."""
+    commands = CommandQueue()
+    commands.mark_dirty(TableId("trips"))
+    commands.hook_arrived(TableId("trips"))
+    commands.mark_dirty(TableId("trips"))
+
+    assert commands.take() == ([], {TableId("trips"): True})
 
 
 def test_letters_keep_their_order_and_are_taken_once() -> None:
@@ -31,8 +41,8 @@ def test_letters_keep_their_order_and_are_taken_once() -> None:
     for message in messages:
         commands.put(message)
 
-    assert commands.take() == (messages, set())
-    assert commands.take() == ([], set())
+    assert commands.take() == (messages, {})
+    assert commands.take() == ([], {})
 
 
 WAKERS = {

@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table
-from lakewarden.service.rules.cadence import LATE_SECONDS
-from tests.support.daemon.daemon_harness import TRIPS, DaemonHarness
+from lakewarden.service.rules.cadence import LATE_SECONDS, TRUSTED_AFTER
+from tests.support.daemon.daemon_harness import COMPACT, TRIPS, DaemonHarness, prepare
 
 MINUTE = timedelta(minutes=1)
 
@@ -41,6 +42,17 @@ def test_polls_are_rare_once_hooks_arrive_and_come_back_when_they_stop(tmp_path:
     assert every(harness) == poll
     announced(harness, 4)
     assert every(harness) == max(poll, MINUTE)
+
+
+def test_the_end_of_a_run_is_no_hook(tmp_path: Path) -> None:
+    """It has the table observed, too. Writers that nothing announces stay polled as the table says."""
+    harness = DaemonHarness(tmp_path, policies=COMPACT)
+    for _ in range(6):
+        harness.for_a_while(timedelta(seconds=2))
+        prepare(harness.lake)
+        harness.until(lambda: harness.lake.log_files == 0 and harness.at_rest())
+    assert len(harness.completed(Service.COMPACTION)) >= TRUSTED_AFTER
+    assert every(harness) == harness.status.tables()[0].table.poll
 
 
 def test_polls_of_a_local_table_stay_as_they_are(tmp_path: Path) -> None:
