@@ -31,7 +31,7 @@ class StoreRefusedError(TemporaryError):
 
 def refused(location: str, said: object) -> StoreRefusedError:
     """Return the error for a store that refused access."""
-    return StoreRefusedError(f"{location} cannot be read: its store refuses us: {said}")
+    return StoreRefusedError(f"{location}: its store refuses us: {said}")
 
 
 def too_many(location: str, most: int) -> FileTooLargeError:

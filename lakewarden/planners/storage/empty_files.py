@@ -15,8 +15,10 @@ from lakewarden.planners.storage.object_conditions import ObjectConditions
 from lakewarden.planners.storage.objects import ObjectStorage
 
 
-class TakenNameError(PermanentError):
-    """Something else than a file has the name of the file."""
+class RefusedPlaceError(PermanentError):
+    """The file cannot be written at this place: something else has its name, or the folder is not ours. Another place
+    of the store may take it.
+    """
 
 
 class EmptyFiles(Protocol):
@@ -73,7 +75,7 @@ class LocalEmptyFiles:
             raise _not_written(location, error) from error
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise TakenNameError(f"{location} is no file: put what is there out of the way")
+                raise RefusedPlaceError(f"{location} is no file: put what is there out of the way")
             os.utime(file)
         except OSError as error:
             raise _not_written(location, error) from error
@@ -102,6 +104,8 @@ class ObjectEmptyFiles:
 
 def _not_written(location: str, error: OSError) -> PermanentError | TemporaryError:
     why = f"{location} cannot be written: {error.strerror or error}"
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG):
+    if error.errno in (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG):
+        return RefusedPlaceError(why)
+    if error.errno == errno.EROFS:
         return PermanentError(why)
     return TemporaryError(why)

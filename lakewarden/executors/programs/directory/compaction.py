@@ -28,7 +28,7 @@ from lakewarden.executors.programs.directory.exchanging.lock import TIMEOUT, alo
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
 from lakewarden.executors.programs.directory.object_compaction import ObjectCompactionSteps
 from lakewarden.executors.programs.directory.partition_list import relist_of
-from lakewarden.executors.programs.directory.rewriting.partition import Prepared, prepared
+from lakewarden.executors.programs.directory.rewriting.partition import Prepared, prepared, refuse_listed_above
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
 from lakewarden.executors.programs.directory.table_of import table_of
 from lakewarden.executors.programs.undertaking import undertaken
@@ -59,8 +59,8 @@ from lakewarden.planners.storage.objects import ObjectStorage
 
 log = structlog.get_logger(__name__)
 
-_OF_ITS_DISK = (errno.EXDEV, errno.EMLINK, errno.EPERM)
-"""The partition lies on another disk than the directory, or its disk has no links."""
+_OF_ITS_DISK = (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES)
+"""The partition lies on another disk than the directory, its disk has no links, or its files are not ours."""
 
 _LEAST_REST = timedelta(seconds=10)
 _REST = timedelta(hours=1)
@@ -150,6 +150,7 @@ class CompactionSteps:
             try:
                 if (outside := inside.why_outside(place, whole_folder=True)) is not None or os.path.islink(place):  # noqa: PTH114 - a location
                     raise NotRewrittenError(f"it {outside or 'is a link'}")
+                refuse_listed_above(self._table.location, path, self._storage)
                 one = Exchange(
                     home=self._own.new(),
                     table=self._table.location,
@@ -165,7 +166,7 @@ class CompactionSteps:
             except OSError as error:
                 if error.errno not in _OF_ITS_DISK:
                     raise
-                self._refuse(path, f"it cannot be linked into {OURS}: {error.strerror}")
+                self._refuse(path, f"it cannot be rewritten in {OURS}: {error.strerror}")
         if not self._prepared:
             raise NotYetError(f"no partition could be compacted: {self._refused[0]}", delay=_REST)
 
@@ -184,6 +185,9 @@ class CompactionSteps:
                     continue
             except (FileNotFoundError, NoFileError):
                 self._refuse(one.exchange.partition, "it was dropped or changed meanwhile")
+                continue
+            except PermissionError as error:
+                self._refuse(one.exchange.partition, f"its folder cannot be exchanged: {error.strerror}")
                 continue
             compacted, files = compacted + 1, files + one.files
             new_files, size = new_files + one.new_files, size + one.bytes

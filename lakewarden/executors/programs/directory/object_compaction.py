@@ -24,6 +24,7 @@ from lakewarden.executors.programs.directory.replacing.act import ActRecord, Act
 from lakewarden.executors.programs.directory.replacing.ending import Road
 from lakewarden.executors.programs.directory.replacing.object_files import ObjectFiles
 from lakewarden.executors.programs.directory.replacing.preparing import Staging, staged
+from lakewarden.executors.programs.directory.rewriting.partition import refuse_listed_above
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
 from lakewarden.planners.formats.directory.compacting.acts import ActProgress, ActState
 from lakewarden.planners.formats.directory.compacting.needs import compaction_needs, due
@@ -45,6 +46,7 @@ from lakewarden.planners.model.errors import NotYetError, PermanentError, YieldE
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
+from lakewarden.planners.storage.content import StoreRefusedError
 from lakewarden.planners.storage.objects import ObjectStorage
 
 log = structlog.get_logger(__name__)
@@ -116,6 +118,7 @@ class ObjectCompactionSteps:
 
     def execute(self, plan: Plan) -> None:
         """Write the new files of partitions into the folder of the act. One that is refused counts for none."""
+        by_store: StoreRefusedError | None = None
         for path in self._due:
             if len(self._staged) == self._options.max_partitions:
                 self._more = True
@@ -123,14 +126,17 @@ class ObjectCompactionSteps:
             try:
                 if self._leads is not None and not self._leads.holds(path):
                     raise NotRewrittenError("the metastore does not list it at its folder: no reader is led to it")
+                refuse_listed_above(self._table.location, path, self._storage)
                 self._staged.append(staged(self._staging, self._table.location, path, str(len(self._staged))))
             except (NotRewrittenError, PermanentError) as refusal:
+                self._refuse(path, str(refusal))
+            except StoreRefusedError as refusal:
+                by_store = by_store or refusal
                 self._refuse(path, str(refusal))
             except FileNotFoundError:
                 self._refuse(path, "it was dropped or changed meanwhile")
         if not self._staged:
-            delay = _REST
-            raise NotYetError(f"no partition could be compacted: {self._refused[0]}", delay=delay)
+            raise by_store or NotYetError(f"no partition could be compacted: {self._refused[0]}", delay=_REST)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Look at each partition again, and let the act begin if nothing has moved since the plan."""

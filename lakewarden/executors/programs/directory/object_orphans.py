@@ -31,6 +31,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import MOST_FILES, FileEntry
+from lakewarden.planners.storage.content import StoreRefusedError
 from lakewarden.planners.storage.objects import ObjectStorage
 
 log = structlog.get_logger(__name__)
@@ -121,8 +122,12 @@ class ObjectOrphansSteps:
     def _deleted(self, one: tuple[str, FileEntry]) -> int | None:
         """Delete a file, and return its size. None if it is gone, or another one by now."""
         file, seen = one
-        if not self._files.delete_seen(file, seen):
-            log.warning("orphan_kept", table=self._table.id, file=printable(file), reason="it has changed, or is gone")
+        try:
+            why = None if self._files.delete_seen(file, seen) else "it has changed, or is gone"
+        except StoreRefusedError as refused:
+            why = str(refused)
+        if why is not None:
+            log.warning("orphan_kept", table=self._table.id, file=printable(file), reason=why)
             return None
         self._reach(Point.DELETING)
         return seen.size

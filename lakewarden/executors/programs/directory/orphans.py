@@ -164,6 +164,9 @@ class OrphansSteps:
                 os.unlink(place)  # noqa: PTH108 - a location, as all paths of this package
             except FileNotFoundError:
                 continue
+            except PermissionError as refused:
+                log.warning("orphan_kept", table=self._table.id, file=printable(place), reason=refused.strerror)
+                continue
             deleted, size = deleted + 1, size + seen.size
             self._reach(Point.DELETING)
         folders = sum(_removed(folder) for folder in self._folders)

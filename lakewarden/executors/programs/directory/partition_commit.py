@@ -39,11 +39,12 @@ from lakewarden.planners.formats.directory.options.options_of import options_of
 from lakewarden.planners.formats.directory.options.service_options import CommitAct, PartitionCommitOptions
 from lakewarden.planners.formats.directory.writers.activity import usual_interval
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import NotYetError, PermanentError
+from lakewarden.planners.model.errors import LakewardenError, NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
-from lakewarden.planners.storage.empty_files import EmptyFiles, TakenNameError, empty_files
+from lakewarden.planners.storage.content import StoreRefusedError
+from lakewarden.planners.storage.empty_files import EmptyFiles, RefusedPlaceError, empty_files
 from lakewarden.planners.storage.inside import Home
 
 log = structlog.get_logger(__name__)
@@ -121,11 +122,11 @@ class PartitionCommitSteps:
         """Look at each partition again, and commit it if it is still inactive.
 
         A partition that cannot be committed stops no other. The log names it. If none could be, the run ends with the
-        error, and waits a minute if it is of one partition alone.
+        error, and waits a minute if it is of single partitions alone.
         """
         looks = FreshListings(self._table.location, self._storage, kinds_of(self._table), self._clock)
         self._in_act = partitions_in_act(self._table.location, self._storage)
-        tried, written, refusals = 0, 0, list[PermanentError]()
+        tried, written, refusals = 0, 0, list[LakewardenError]()
         for path in self._due:
             if written == self._options.max_partitions:
                 self._more = True
@@ -133,12 +134,12 @@ class PartitionCommitSteps:
             tried += 1
             try:
                 written += self._commit(path, looks)
-            except PermanentError as refusal:
+            except (PermanentError, StoreRefusedError) as refusal:
                 refusals.append(refusal)
                 log.warning("partition_not_committed", partition=path, reason=str(refusal))
         if not written:
             for one in refusals:
-                if not isinstance(one, TakenNameError):  # the store refuses all of them
+                if not isinstance(one, RefusedPlaceError):  # the store refuses all of them
                     raise one
             why = str(refusals[0]) if refusals else "the log says why"
             raise NotYetError(f"no partition of the plan could be committed: {why}", delay=_REST)

@@ -131,6 +131,8 @@ class TtlSteps:
                     size += sum(one.size for one in old.values())
             except (NoFileError, FileNotFoundError) as strange:
                 self._keep(path, str(strange))
+            except PermissionError as refused:
+                self._keep(path, f"{refused.filename} cannot be moved or deleted: {refused.strerror}")
         self._own.tidy()
         if not partitions:
             raise NotYetError("no partition of the plan could be deleted: the log says why", delay=_REST)

@@ -148,7 +148,7 @@ class CleanSteps:
             return None
         kept = snapshots[len(gone) :]
         roots = read_roots(self._location, self._table.storage)
-        needed = needed_by(kept, roots.snapshots.values(), self._names)
+        needed = needed_by(kept, roots.snapshots, self._names)
         going = expiring(gone, kept, needed, self._names)
         there = self._files.in_buckets(frozenset[str]().union(*(one.data for one in going)))
         return Chosen(

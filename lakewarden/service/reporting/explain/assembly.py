@@ -150,7 +150,9 @@ def _lock(evidence: Evidence) -> LockExplanation:
 
 
 def _blockers(view: TableView, table: Table) -> list[BlockerExplanation]:
-    """Return the blockers. Services with a policy come first. Services that no table of the format has are left out."""
+    """Return the blockers. Services with a policy come first. Services that no table of the format has are left out,
+    and so are blockers that are about policies which the table does not have.
+    """
     there = {*table.policies, *view.backlogs, *view.at_rest}
     return [
         BlockerExplanation(
@@ -159,7 +161,7 @@ def _blockers(view: TableView, table: Table) -> list[BlockerExplanation]:
             services=sorted(one.services & there or one.services, key=lambda it: (it not in table.policies, it)),
         )
         for one in view.blockers
-        if not one.moot
+        if not (one.moot or (one.only_if_configured and one.services.isdisjoint(table.policies)))
     ]
 
 

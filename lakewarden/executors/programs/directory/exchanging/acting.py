@@ -27,12 +27,17 @@ def carried_out(
 ) -> bool:
     """Write the journal, act, and end the exchange. Return whether the act stands.
 
-    `act` takes the folder in `home` and the place of the partition. It is one act of the kernel.
+    `act` takes the folder in `home` and the place of the partition. It is one act of the kernel. If the kernel refuses
+    it by a PermissionError, the partition stays as it was, and the error is raised.
     """
     place, staged = f"{table}/{record.partition}", f"{home}/{STAGED_FOLDER}"
     records.write(home, record)
     reach(Point.PROPOSED)
-    act(staged, place)
+    try:
+        act(staged, place)
+    except PermissionError:
+        end_exchange(table, home, reach, relist=relist)
+        raise
     sync_both(place, staged)
     reach(Point.EXCHANGED)
     return end_exchange(table, home, reach, relist=relist)

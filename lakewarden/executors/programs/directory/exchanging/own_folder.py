@@ -7,9 +7,13 @@ import secrets
 import shutil
 from pathlib import Path
 
+import structlog
+
 from lakewarden.executors.programs.directory.exchanging.ending import Reach, Relist, end_exchange
 from lakewarden.executors.programs.directory.exchanging.renames import exchange
 from lakewarden.planners.formats.directory.listing.names import OURS
+
+log = structlog.get_logger(__name__)
 
 
 class OwnFolder:
@@ -22,15 +26,25 @@ class OwnFolder:
         self._place = Path(table) / OURS
 
     def end_earlier(self, reach: Reach) -> int:
-        """End what killed runs have begun, and return how many acts there were. The lock says that no run is at work on
-        one.
+        """End what killed runs have begun, and return how many acts were ended. The lock says that no run is at work on
+        one. An act with a file that the kernel does not let go stays, and stops no other.
         """
         if not self._place.is_dir() or self._place.is_symlink():
             return 0
         homes = sorted(one for one in self._place.iterdir() if not one.is_symlink())
-        for home in homes:
-            end_exchange(self._table, str(home), reach, relist=self._relist)
-        return len(homes)
+        return sum(self._is_ended(str(home), reach) for home in homes)
+
+    def _is_ended(self, home: str, reach: Reach) -> bool:
+        try:
+            end_exchange(self._table, home, reach, relist=self._relist)
+        except PermissionError as refused:
+            log.warning(
+                "act_not_ended",
+                reason=f"{refused.filename}: {refused.strerror}",
+                remedy=f"delete {home}, or let the daemon's user do so",
+            )
+            return False
+        return True
 
     def new(self) -> str:
         """Return a place for one act. Nothing is there yet."""

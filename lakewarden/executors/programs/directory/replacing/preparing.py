@@ -17,6 +17,7 @@ from lakewarden.planners.formats.directory.options.compaction_options import Com
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.settings import format_size, shown
+from lakewarden.planners.storage.content import StoreRefusedError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +45,7 @@ def staged(one: Staging, table: str, partition: str, folder: str) -> Replacement
     if any(not entry.version for entry in found.values()):
         raise PermanentError(f"the store of {place} gives its files no versions")
     small = chosen(found, one.kinds, one.options)
+    _require_deletion(one, place)
     vouches = _vouches(found, one.kinds, one.marker)
     stay = found.keys() - set(small) - {one.marker}
     if one.by_metastore:
@@ -70,6 +72,16 @@ def staged(one: Staging, table: str, partition: str, folder: str) -> Replacement
         stay={name: _stored(found[name]) for name in sorted(stay)},
         marker=one.marker if vouches else None,
     )
+
+
+def _require_deletion(one: Staging, place: str) -> None:
+    """Raise NotRewrittenError if the store lets us delete no file there: then readers would find rows twice. The file
+    that is deleted is none. A bucket with versions keeps a mark of it.
+    """
+    try:
+        one.files.delete(f"{place}/part-lakewarden-{one.sign}-none")
+    except StoreRefusedError as refused:
+        raise NotRewrittenError(f"its files could not be deleted: {refused}") from refused
 
 
 def _rewritten(one: Staging, place: str, small: Mapping[str, FileEntry], scratch: Path) -> list[Path]:

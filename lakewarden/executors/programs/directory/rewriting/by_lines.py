@@ -20,8 +20,10 @@ def joined(files: Sequence[Path], kind: FileFormat, target: Path, *, target_size
 
     Raises NotRewrittenError if the files may be something else than lines, each for itself.
     """
+    end = b"\n"
     if kind is FileFormat.CSV:
         _refuse_headers(files)
+        end = _end_of_lines(files)
     target.mkdir()
     made, size = list[Path](), target_size
     for file in files:
@@ -33,7 +35,9 @@ def joined(files: Sequence[Path], kind: FileFormat, target: Path, *, target_size
             for line in _lines(file):
                 _refuse_strange(line, kind)
                 quotes += line.count(b'"')
-                opened.write(line if line.endswith(b"\n") else line + b"\n")
+                if kind is FileFormat.CSV and _end_of(line) not in (b"", end):
+                    raise NotRewrittenError("its lines end in two ways, with and without a carriage return")
+                opened.write(line if line.endswith(b"\n") else line + end)
             size = opened.tell()
         if kind is FileFormat.CSV and quotes % 2:
             raise NotRewrittenError("a file has an odd number of quotation marks: the last one may be open")
@@ -50,13 +54,26 @@ def _lines(file: Path) -> Iterator[bytes]:
             yield line
 
 
+def _end_of(line: bytes) -> bytes:
+    """Return how a line ends; nothing for the last one of a file that does not end."""
+    if line.endswith(b"\r\n"):
+        return b"\r\n"
+    return b"\n" if line.endswith(b"\n") else b""
+
+
+def _end_of_lines(files: Sequence[Path]) -> bytes:
+    """Return how the first line that ends does so."""
+    ends = (_end_of(next(_lines(file), b"")) for file in files)
+    return next(filter(None, ends), b"\n")
+
+
 def _sums(files: Sequence[Path]) -> tuple[int, int]:
     """Return the number of lines, and a sum over all that does not depend on their order."""
     count = total = 0
     for file in files:
         for line in _lines(file):
             count += 1
-            told = blake2b(line.removesuffix(b"\n"), digest_size=16).digest()
+            told = blake2b(line.removesuffix(_end_of(line)), digest_size=16).digest()
             total = (total + int.from_bytes(told, "big")) % _SPACE
     return count, total
 
@@ -75,7 +92,7 @@ def _refuse_strange(line: bytes, kind: FileFormat) -> None:
         raise NotRewrittenError(
             "it holds a file that is no text of single bytes, or begins with a mark of its encoding"
         )
-    if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+    if b"\r" in line.removesuffix(_end_of(line)):
         raise NotRewrittenError("it holds a carriage return within a line, where some readers end the line")
     if kind is FileFormat.JSON and (told := line.strip()) and not (told.startswith(b"{") and told.endswith(b"}")):
         raise NotRewrittenError("it holds a line that is no JSON object")

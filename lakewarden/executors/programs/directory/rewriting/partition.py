@@ -16,11 +16,20 @@ from lakewarden.executors.programs.directory.rewriting.by_spark import rewritten
 from lakewarden.executors.programs.directory.rewriting.recognised import recognised
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
 from lakewarden.planners.formats.directory.listing.names import EntryKind
+from lakewarden.planners.formats.directory.listing.walk import above
 from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions, FileFormat
+from lakewarden.planners.formats.directory.service_needs import shown_path
+from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import shown
 
-_SUMMARIES = ("_metadata", "_common_metadata")
-"""They list the files of a folder by their names."""
+_SUMMARY = "_metadata"
+_SUMMARIES = (_SUMMARY, "_common_metadata")
+"""They list the files of a folder, and of those below it, by their names."""
+
+_COMPRESSED = frozenset(
+    {".deflate", ".gz", ".gzip", ".bz2", ".zst", ".lz4", ".snappy", ".br", ".lzo", ".xz", ".zip", ".z"}
+)
+"""Such a text file is read as a compressed one. Source: Hadoop's `CompressionCodecFactory`, DuckDB."""
 
 _BUCKET = re.compile(r".+_\d{5}\.c\d{3,}(\..+)?")
 """Source: Spark 3.5, `BucketingUtils.bucketIdToString` and `FileFormatDataWriter`."""
@@ -84,6 +93,9 @@ def chosen(files: Mapping[str, Sized], kinds: Callable[[str], EntryKind], option
         if name in _SUMMARIES:
             raise NotRewrittenError(f"{name} lists its files by their names")
     data = sorted(name for name in files if kinds(name) is EntryKind.DATA)
+    for name in data:
+        if Path(name).suffix.lower() in _COMPRESSED:
+            raise NotRewrittenError(f"{shown(name)} has the extension of a compressed file")
     small = [name for name in data if 0 < files[name].size < options.small_below]
     if len(small) < options.min_input_files:
         raise NotRewrittenError(f"it has {len(small)} small files by now")
@@ -113,6 +125,14 @@ def rewritten_as(
     return [
         file.rename(file.with_name(f"part-lakewarden-{sign}-{number:05d}{end}")) for number, file in enumerate(made)
     ]
+
+
+def refuse_listed_above(table: str, partition: str, storage: Storage) -> None:
+    """Raise NotRewrittenError if a folder above a partition has a list of its files by their names."""
+    for folder in above(partition):
+        place = f"{table}/{folder}" if folder else table
+        if storage.present(place, [_SUMMARY]):
+            raise NotRewrittenError(f"{_SUMMARY} in {shown_path(folder)} lists its files by their names")
 
 
 def common_end(names: list[str]) -> str:

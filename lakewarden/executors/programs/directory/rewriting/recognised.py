@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ _REFUSED: Mapping[bytes, str] = {
     b"SEQ": "a Hadoop SequenceFile",
 }
 _SAMPLE = 16
+_LONG_SAMPLE = 4096
 
 
 def recognised(files: Sequence[Path], wanted: FileFormat) -> FileFormat:
@@ -50,7 +52,21 @@ def _format_of(file: Path, wanted: FileFormat) -> FileFormat:
     if head.startswith((_PARQUET, _ORC)):
         raise NotRewrittenError("it holds a file that is Parquet or ORC, and has no end")
     if wanted in (FileFormat.CSV, FileFormat.JSON):
+        if _is_deflated(file):
+            raise NotRewrittenError("it holds a file that is compressed by zlib")
         return wanted
     raise NotRewrittenError(
         "it holds a file that is neither Parquet nor ORC nor Avro: for text set options.files to csv or json"
     )
+
+
+def _is_deflated(file: Path) -> bool:
+    """Whether a file begins as a stream of zlib, which Hadoop's DefaultCodec writes. Such a stream has no magic number
+    of its own.
+    """
+    with file.open("rb") as opened:
+        head = opened.read(_LONG_SAMPLE)
+    try:
+        return head.startswith(b"x") and bool(zlib.decompressobj().decompress(head))
+    except zlib.error:
+        return False

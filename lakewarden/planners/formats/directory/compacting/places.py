@@ -22,12 +22,14 @@ def blockers(location: str, storage: Storage, options: CompactionOptions, log: s
             reason=f"partitions in the store of {location} cannot be moved away in one act",
             remedy="partitions are deleted on local disks alone: remove services.ttl",
             services=frozenset({Service.TTL}),
+            only_if_configured=True,
         )
         if not is_s3(location, storage):
             yield Blocker(
                 reason=f"parts in progress in the store of {location} cannot be looked at file by file",
                 remedy="such parts are deleted on local disks and S3: remove services.orphans",
                 services=frozenset({Service.ORPHANS}),
+                only_if_configured=True,
             )
     compaction = frozenset({Service.COMPACTION})
     if (why := why_not_there(location, storage, options)) is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakewarden.planners.formats.paimon.deletion.names import FileNames
 from lakewarden.planners.formats.paimon.metadata.files import VanishedError
+from lakewarden.planners.formats.paimon.metadata.references import what_names_it
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 
 
@@ -30,8 +31,9 @@ class Expiring:
     metadata: tuple[str, ...]
 
 
-def needed_by(kept: Sequence[Snapshot], roots: Iterable[Snapshot], names: FileNames) -> Needed:
-    """Return what the kept snapshots of the table need, the oldest first, and what tags and branches need.
+def needed_by(kept: Sequence[Snapshot], roots: Mapping[str, Snapshot], names: FileNames) -> Needed:
+    """Return what the kept snapshots of the table need, the oldest first, and what tags and branches need, by their
+    files.
 
     Of the snapshots between the first and the newest it is enough to know what they have added: what they need besides
     the first one has. Raises what reading raises: all of it must be read.
@@ -42,9 +44,12 @@ def needed_by(kept: Sequence[Snapshot], roots: Iterable[Snapshot], names: FileNa
     for one in kept:
         data |= names.added(one) | names.changelog(one)
         metadata.update(names.metadata(one))
-    for one in roots:
-        data |= names.live(one) | _changelog_of(one, names)
-        metadata.update(_metadata_of(one, names))
+    for file, one in roots.items():
+        try:
+            data |= names.live(one) | _changelog_of(one, names)
+            metadata.update(_metadata_of(one, names))
+        except VanishedError as gone:
+            raise VanishedError(f"{gone}. {what_names_it(file)}") from gone
     return Needed(data=frozenset(data), metadata=frozenset(metadata))
 
 

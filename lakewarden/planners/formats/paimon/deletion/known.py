@@ -16,6 +16,7 @@ from lakewarden.planners.formats.paimon.metadata.files import (
 from lakewarden.planners.formats.paimon.metadata.index_manifests import read_index_names
 from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.named_files import read_named_files
+from lakewarden.planners.formats.paimon.metadata.references import what_names_it
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
@@ -60,10 +61,7 @@ class KnownNames:
                     return
             except VanishedError as error:
                 if gone is not None and str(gone) == str(error):
-                    raise TemporaryError(
-                        f"{error}. If an expiry was cut off, let it run again: clean, or Paimon's expire_snapshots. If "
-                        "a branch names the file, drop the branch"
-                    ) from error
+                    raise TemporaryError(str(error)) from error
                 gone = error
         raise TemporaryError(f"{self._location} changes while it is read: its files are compared later")
 
@@ -71,7 +69,10 @@ class KnownNames:
         """Read the roots that are new, and return whether there were any."""
         new = [one for one in all_roots(self._location, self._storage) if self._roots.get(one.file) != one.stamp]
         for root in new:
-            self._take(root)
+            try:
+                self._take(root)
+            except VanishedError as gone:
+                raise VanishedError(f"{gone}. {what_names_it(root.file)}") from gone
             self._roots[root.file] = root.stamp
         return bool(new)
 

@@ -23,6 +23,7 @@ from lakewarden.planners.formats.paimon.metadata.files import (
     file_name,
     require_known,
 )
+from lakewarden.planners.model.errors import PermanentError
 
 NEWEST = 2
 """The newest version of an entry that is known, of lists and of manifests."""
@@ -41,6 +42,8 @@ _FILE = frozenset(
     }
 )  # fmt: skip
 """The fields of Paimon 1.3.1 (`ManifestEntry.SCHEMA` and `DataFileMeta.SCHEMA`)."""
+_OTHER_FORMATS = {b"ORC": "orc", b"PAR1": "parquet"}
+"""How a manifest list begins that is not in Avro."""
 _MOST_LEVELS = 256
 _LEAST_BUCKET = -2
 
@@ -87,10 +90,11 @@ class Digest(NamedTuple):
 def read_manifest_list(content: bytes, *, file: str, size: int | None = None) -> tuple[ManifestMeta, ...]:
     """Return the manifests that a list names. `size` is how many bytes the snapshot says that it has.
 
-    Raises CorruptMetadataError and NewerVersionError.
+    Raises CorruptMetadataError and NewerVersionError, and PermanentError for a list that is not in Avro.
     """
     try:
         _require_whole(content, size)
+        _require_avro(content, file)
         found = [_meta(record, file) for record in opened(content).records()]
         if len({one.name for one in found}) < len(found):
             raise DamagedError("it names a manifest twice")
@@ -99,6 +103,16 @@ def read_manifest_list(content: bytes, *, file: str, size: int | None = None) ->
     except MALFORMED as wrong:
         raise corrupt(file, "manifest list", wrong) from wrong
     return tuple(found)
+
+
+def _require_avro(content: bytes, file: str) -> None:
+    for sign, name in _OTHER_FORMATS.items():
+        if content.startswith(sign):
+            raise PermanentError(
+                f"{file} is in {name}: the table was made with the option manifest.format={name}, and Lakewarden reads "
+                "manifests in avro alone, the default. Write the table anew without the option, or remove it from the "
+                "configuration"
+            )
 
 
 def _require_whole(content: bytes, size: int | None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lakewarden.planners.decoding.numbers import count
 from lakewarden.planners.formats.paimon.metadata.files import MALFORMED, corrupt, json_object
+from lakewarden.planners.settings import shown
 
 TAG = re.compile(r"tag-(.{1,255})", re.DOTALL)
 BRANCH = re.compile(r"branch-(.{1,255})", re.DOTALL)
@@ -63,3 +64,19 @@ def parse_consumer(content: bytes, *, file: str, name: str) -> Consumer:
         return Consumer(name=name, next=count(raw["nextSnapshot"], "nextSnapshot"))
     except MALFORMED as wrong:
         raise corrupt(file, "consumer", wrong) from wrong
+
+
+def what_names_it(file: str) -> str:
+    """Return in words what the file of a snapshot, a tag or a changelog is, and what to do if a file that it names is
+    gone for good.
+    """
+    _, is_of_a_branch, below = file.rpartition("/branch/")
+    name, branch = file.rpartition("/")[2], below.partition("/")[0].removeprefix("branch-")
+    if TAG.fullmatch(name):
+        of = f" of the branch {shown(branch)}" if is_of_a_branch else ""
+        return f"The tag {shown(name.removeprefix('tag-'))}{of} names it, and cannot be read without it: delete the tag"
+    if is_of_a_branch:
+        return (
+            f"{name} of the branch {shown(branch)} names it: let that snapshot of the branch expire, or drop the branch"
+        )
+    return f"{name} names it. If an expiry was cut off, let it run again: clean, or Paimon's expire_snapshots"

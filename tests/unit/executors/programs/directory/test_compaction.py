@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import threading
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -195,6 +196,7 @@ def test_a_line_without_an_end_is_a_line_of_its_own(tmp_path: Path) -> None:
         (b"PAR1 and no end", "auto", "has no end"),
         (b"\xef\xbb\xbf1\n", "json", "encoding"),
         (b'{"a": 1}\r{"a": 2}\r', "json", "carriage return"),
+        (zlib.compress(b"1,a\n" * 9), "csv", "zlib"),
     ],
 )
 def test_files_that_may_be_something_else_are_refused_by_name(
@@ -209,6 +211,47 @@ def test_files_that_may_be_something_else_are_refused_by_name(
     assert isinstance(outcome, NothingToDo)
     assert why in outcome.reason
     assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("extension", [".deflate", ".br", ".gz", ".Z"])
+def test_text_that_readers_take_for_compressed_is_refused(tmp_path: Path, extension: str) -> None:
+    """By its extension, whatever it holds."""
+    place = made(tmp_path)
+    for file in list(place.iterdir()):
+        file.rename(f"{file}.csv{extension}")
+    age(place, OLD)
+    outcome = run(tmp_path)
+    assert isinstance(outcome, NothingToDo)
+    assert "extension of a compressed file" in outcome.reason
+
+
+def test_lines_that_end_with_a_carriage_return_keep_it(tmp_path: Path) -> None:
+    """The last line of a file gets one, too. Lines that end in two ways stay in their files."""
+    place = made(tmp_path)
+    for number in range(6):
+        put(place / f"part-0-{number}", OLD, f"{number},click\r\n{number},open".encode())
+    before = values(tmp_path)
+    figures(run(tmp_path))
+    [one] = place.iterdir()
+    assert one.read_bytes().count(b"\r\n") == one.read_bytes().count(b"\n") == 12
+    assert values(tmp_path) == before
+
+    other = made(tmp_path, "dt=2026-03-02/hr=07")
+    put(other / "part-0-3", OLD, b"3,click\r\n")
+    outcome = run(tmp_path)
+    assert isinstance(outcome, NothingToDo)
+    assert "end in two ways" in outcome.reason
+
+
+@pytest.mark.parametrize("above", [".", "dt=2026-03-01"])
+def test_files_in_a_list_above_the_partition_stay(tmp_path: Path, above: str) -> None:
+    """As Dask and fastparquet write it: readers would look for the old files."""
+    made(tmp_path)
+    put(tmp_path / above / "_metadata", OLD)
+    outcome = run(tmp_path)
+    assert isinstance(outcome, NothingToDo)
+    assert "_metadata" in outcome.reason
+    assert len(values(tmp_path)) == 6
 
 
 @pytest.mark.parametrize("others", [b"", b"id,v,w\n", b'"ID","V"\n'])

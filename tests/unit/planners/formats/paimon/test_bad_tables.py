@@ -64,6 +64,16 @@ def counted(observation: Observation) -> list[tuple[str, ...]]:
     return [() if one is None else one.groups() for one in found]
 
 
+@pytest.mark.parametrize(("sign", "name"), [(b"ORC", "orc"), (b"PAR1", "parquet")])
+def test_manifests_in_another_format_are_refused_by_their_option(table: PaimonTable, sign: bytes, name: str) -> None:
+    """The table is sound: it is not to be restored."""
+    file = table.folder / "manifest" / table.snapshots[table.newest]["baseManifestList"]
+    file.write_bytes(sign.ljust(len(file.read_bytes()), b"x"))
+    with pytest.raises(PermanentError, match=f"manifest.format={name}") as refused:
+        observe(table)
+    assert "restore" not in str(refused.value)
+
+
 def test_a_needed_file_that_is_damaged_is_named(table: PaimonTable) -> None:
     """Half of it is not enough, and nothing of it is made up."""
     for path in needed(table):

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.paimon.deletion.expiring import Expiring, expiring, needed_by
+from lakewarden.planners.formats.paimon.deletion.known import KnownNames
 from lakewarden.planners.formats.paimon.deletion.names import FileNames
 from lakewarden.planners.formats.paimon.deletion.roots import read_consumers, read_roots, stamp_of_roots
 from lakewarden.planners.formats.paimon.metadata.files import CorruptMetadataError, VanishedError
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import LocalStorage
 from tests.support.paimon.paimon_table import ADD, DELETE, PaimonTable
 
@@ -36,7 +37,7 @@ def going(table: PaimonTable, first_kept: int) -> list[Expiring]:
     names = FileNames(location=str(table.folder), storage=STORAGE)
     found = snapshots_of(table)
     gone, kept = [one for one in found if one.id < first_kept], [one for one in found if one.id >= first_kept]
-    needed = needed_by(kept, read_roots(str(table.folder), STORAGE).snapshots.values(), names)
+    needed = needed_by(kept, read_roots(str(table.folder), STORAGE).snapshots, names)
     return expiring(gone, kept, needed, names)
 
 
@@ -87,6 +88,22 @@ def test_the_lists_and_manifests_of_a_kept_snapshot_must_be_there(table: PaimonT
     table.manifest_file(table.manifests[1][0]).unlink()
     with pytest.raises(VanishedError):
         going(table, 2)
+
+
+def test_what_names_a_file_that_is_gone_is_named_with_what_to_do(table: PaimonTable) -> None:
+    """An expiry of Paimon's own on a branch deletes what a tag of the branch has."""
+    table.append()
+    table.tag("first day")
+    (table.folder / "branch" / "branch-b" / "tag").mkdir(parents=True)
+    (table.folder / "tag" / "tag-first day").rename(table.folder / "branch" / "branch-b" / "tag" / "tag-first day")
+    table.append()
+    first = snapshots_of(table)[0]
+    (table.folder / "manifest" / first.delta).unlink()
+    with pytest.raises(VanishedError, match=r"tag 'first day' of the branch 'b' names it.*delete the tag"):
+        going(table, 2)
+    table.snapshot_file(first.id).unlink()
+    with pytest.raises(TemporaryError, match=r"tag 'first day' of the branch 'b' names it.*delete the tag"):
+        KnownNames(str(table.folder), STORAGE).look()
 
 
 def test_what_a_killed_run_has_deleted_is_not_looked_for(table: PaimonTable) -> None:
