@@ -26,6 +26,7 @@ from lakewarden.executors.programs.directory.exchanging.ending import end_exchan
 from lakewarden.executors.programs.directory.exchanging.entries import NoFileError, entries
 from lakewarden.executors.programs.directory.exchanging.lock import TIMEOUT, alone_in
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
+from lakewarden.executors.programs.directory.exchanging.renames import is_of_one_place
 from lakewarden.executors.programs.directory.object_compaction import ObjectCompactionSteps
 from lakewarden.executors.programs.directory.partition_list import relist_of
 from lakewarden.executors.programs.directory.rewriting.partition import Prepared, prepared, refuse_listed_above
@@ -58,9 +59,6 @@ from lakewarden.planners.storage.inside import Home
 from lakewarden.planners.storage.objects import ObjectStorage
 
 log = structlog.get_logger(__name__)
-
-_OF_ITS_DISK = (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES)
-"""The partition lies on another disk than the directory, its disk has no links, or its files are not ours."""
 
 _LEAST_REST = timedelta(seconds=10)
 _REST = timedelta(hours=1)
@@ -164,7 +162,7 @@ class CompactionSteps:
             except FileNotFoundError:
                 self._refuse(path, "it was dropped or changed meanwhile")
             except OSError as error:
-                if error.errno not in _OF_ITS_DISK:
+                if error.errno != errno.EMLINK and not is_of_one_place(error):
                     raise
                 self._refuse(path, f"it cannot be rewritten in {OURS}: {error.strerror}")
         if not self._prepared:
@@ -186,7 +184,9 @@ class CompactionSteps:
             except (FileNotFoundError, NoFileError):
                 self._refuse(one.exchange.partition, "it was dropped or changed meanwhile")
                 continue
-            except PermissionError as error:
+            except OSError as error:
+                if not is_of_one_place(error):
+                    raise
                 self._refuse(one.exchange.partition, f"its folder cannot be exchanged: {error.strerror}")
                 continue
             compacted, files = compacted + 1, files + one.files

@@ -26,7 +26,7 @@ from lakewarden.planners.formats.directory.observing import kinds_of, looked_at,
 from lakewarden.planners.formats.directory.options.options_of import options_of
 from lakewarden.planners.formats.directory.options.orphans_options import OrphansOptions
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
@@ -36,6 +36,7 @@ from lakewarden.planners.storage.objects import ObjectStorage
 
 log = structlog.get_logger(__name__)
 
+_RETRY = timedelta(hours=1)
 _REST = timedelta(days=1)
 _AT_ONCE = 16
 
@@ -116,7 +117,9 @@ class ObjectOrphansSteps:
             finally:
                 threads.shutdown(cancel_futures=True)
         gone = [size for size in sizes if size is not None]
-        goes_on = {GOES_ON: 1} if self._more and gone else {}
+        if not gone:
+            raise NotYetError("no orphan of the plan could be deleted: the log says why", delay=_RETRY)
+        goes_on = {GOES_ON: 1} if self._more else {}
         return {"files_deleted": len(gone), "bytes_deleted": sum(gone), **goes_on}
 
     def _deleted(self, one: tuple[str, FileEntry]) -> int | None:

@@ -20,6 +20,7 @@ from lakewarden.executors.points import Point
 from lakewarden.executors.programs.directory.exchanging.entries import Entry, entry_of
 from lakewarden.executors.programs.directory.exchanging.lock import alone_in
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
+from lakewarden.executors.programs.directory.exchanging.renames import is_of_one_place
 from lakewarden.executors.programs.directory.object_orphans import ObjectOrphansSteps
 from lakewarden.executors.programs.directory.partition_list import relist_of
 from lakewarden.executors.programs.directory.table_of import table_of
@@ -32,7 +33,7 @@ from lakewarden.planners.formats.directory.observing import kinds_of, looked_at,
 from lakewarden.planners.formats.directory.options.options_of import options_of
 from lakewarden.planners.formats.directory.options.orphans_options import OrphansOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
@@ -42,6 +43,7 @@ from lakewarden.planners.storage.objects import ObjectStorage
 
 log = structlog.get_logger(__name__)
 
+_RETRY = timedelta(hours=1)
 _REST = timedelta(days=1)
 """What is in the way, a hidden name of unknown meaning or a young file deep in a folder, stays for a while."""
 
@@ -164,13 +166,17 @@ class OrphansSteps:
                 os.unlink(place)  # noqa: PTH108 - a location, as all paths of this package
             except FileNotFoundError:
                 continue
-            except PermissionError as refused:
+            except OSError as refused:
+                if not is_of_one_place(refused):
+                    raise
                 log.warning("orphan_kept", table=self._table.id, file=printable(place), reason=refused.strerror)
                 continue
             deleted, size = deleted + 1, size + seen.size
             self._reach(Point.DELETING)
         folders = sum(_removed(folder) for folder in self._folders)
-        goes_on = {GOES_ON: 1} if self._more and deleted else {}
+        if not (deleted or folders):
+            raise NotYetError("no orphan of the plan could be deleted: the log says why", delay=_RETRY)
+        goes_on = {GOES_ON: 1} if self._more else {}
         return {"files_deleted": deleted, "bytes_deleted": size, "folders_deleted": folders, **goes_on}
 
 

@@ -17,6 +17,7 @@ from lakewarden.executors.programs.directory.exchanging.dropping import drop
 from lakewarden.executors.programs.directory.exchanging.entries import Entry, NoFileError, entries
 from lakewarden.executors.programs.directory.exchanging.lock import alone_in
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
+from lakewarden.executors.programs.directory.exchanging.renames import is_of_one_place
 from lakewarden.executors.programs.directory.partition_list import partition_list_of, relist_of
 from lakewarden.executors.programs.directory.table_of import table_of
 from lakewarden.planners.formats.directory.expiring.expiry import ExpiryTerm, term_of, why_kept
@@ -131,7 +132,9 @@ class TtlSteps:
                     size += sum(one.size for one in old.values())
             except (NoFileError, FileNotFoundError) as strange:
                 self._keep(path, str(strange))
-            except PermissionError as refused:
+            except OSError as refused:
+                if not is_of_one_place(refused):
+                    raise
                 self._keep(path, f"{refused.filename} cannot be moved or deleted: {refused.strerror}")
         self._own.tidy()
         if not partitions:

@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 
 from lakewarden.executors.programs.directory.exchanging.ending import Reach, Relist, end_exchange
-from lakewarden.executors.programs.directory.exchanging.renames import exchange
+from lakewarden.executors.programs.directory.exchanging.renames import exchange, is_of_one_place
 from lakewarden.planners.formats.directory.listing.names import OURS
 
 log = structlog.get_logger(__name__)
@@ -37,7 +37,9 @@ class OwnFolder:
     def _is_ended(self, home: str, reach: Reach) -> bool:
         try:
             end_exchange(self._table, home, reach, relist=self._relist)
-        except PermissionError as refused:
+        except OSError as refused:
+            if not is_of_one_place(refused):
+                raise
             log.warning(
                 "act_not_ended",
                 reason=f"{refused.filename}: {refused.strerror}",

@@ -14,7 +14,14 @@ from lakewarden.planners.model.errors import PermanentError
 _HERE = -100  # AT_FDCWD: the paths are absolute
 _NO_REPLACE = 1
 _EXCHANGE = 2
-_UNKNOWN_TO_THE_DISK = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV)
+_UNKNOWN_TO_THE_DISK = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+_OF_ONE_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV)
+"""The place belongs to another user, is immutable, or is a mount point or on another disk than the directory."""
+
+
+def is_of_one_place(error: OSError) -> bool:
+    """Whether the kernel refuses an act at this one place. Another place of the same directory may allow it."""
+    return error.errno in _OF_ONE_PLACE
 
 
 def exchange(one: str, other: str) -> None:
