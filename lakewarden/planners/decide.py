@@ -164,7 +164,7 @@ def _plan_anew(
     if asked:
         return Due(reason="asked for")
     if backlog.unfinished is not None:
-        return Due(reason=backlog.unfinished)
+        return _rests(service_state.backoff, None, view, now) or Due(reason=backlog.unfinished)
     if policy.schedule is Scheduling.WRITER:
         return NotDue(reason="its plans are made by the table's writers")
     idle = None if backlog.exact else service_state.idle

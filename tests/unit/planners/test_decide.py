@@ -106,6 +106,17 @@ def test_what_a_dead_run_has_left_is_due_whatever_the_trigger_says() -> None:
     assert decided(backlog=left) == Due(reason="savepoint 1 was left half-way")
 
 
+def test_what_a_dead_run_has_left_rests_as_long_as_the_last_run_asked_for() -> None:
+    """That run could not end it yet. Otherwise run follows run, as fast as they end."""
+    left, later = Backlog(unfinished="an act is under way"), NOW + timedelta(minutes=5)
+    rests = replace(ACT, backoff=Backoff(until=later, reason="nothing to do: readers are waited for"))
+    assert decided(backlog=left, service_state=rests) == NotDue(
+        reason="nothing to do: readers are waited for", again_at=later
+    )
+    over = replace(ACT, backoff=Backoff(until=NOW, reason="nothing to do: readers are waited for"))
+    assert isinstance(decided(backlog=left, service_state=over), Due)
+
+
 def test_asking_skips_the_trigger() -> None:
     """An operator need not wait for the trigger."""
     assert isinstance(decided(backlog=Backlog(commits=1)), NotDue)
