@@ -109,11 +109,11 @@ def test_what_a_dead_run_has_left_is_due_whatever_the_trigger_says() -> None:
 def test_what_a_dead_run_has_left_rests_as_long_as_the_last_run_asked_for() -> None:
     """That run could not end it yet. Otherwise run follows run, as fast as they end."""
     left, later = Backlog(unfinished="an act is under way"), NOW + timedelta(minutes=5)
-    rests = replace(ACT, backoff=Backoff(until=later, reason="nothing to do: readers are waited for"))
+    rests = replace(ACT, backoff=Backoff(until=later, reason="nothing to do: readers are waited for", failed=False))
     assert decided(backlog=left, service_state=rests) == NotDue(
         reason="nothing to do: readers are waited for", again_at=later
     )
-    over = replace(ACT, backoff=Backoff(until=NOW, reason="nothing to do: readers are waited for"))
+    over = replace(ACT, backoff=Backoff(until=NOW, reason="nothing to do: readers are waited for", failed=False))
     assert isinstance(decided(backlog=left, service_state=over), Due)
 
 
