@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -16,8 +17,8 @@ from lakewarden.planners.storage.objects import ObjectStorage
 
 
 class RefusedPlaceError(PermanentError):
-    """The file cannot be written at this place: something else has its name, or the folder is not ours. Another place
-    of the store may take it.
+    """One place is refused: something else has its name, the folder is not ours, or a metastore does not take it.
+    Another place may be taken.
     """
 
 
@@ -54,15 +55,20 @@ class LocalEmptyFiles:
 
     def create(self, location: str) -> bool:
         """Make the file if there is none: one call that succeeds once (`O_EXCL`)."""
+        folder = os.path.dirname(location)  # noqa: PTH120 - a location, which is no Path elsewhere either
         try:
-            os.close(os.open(location, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+            file = os.open(location, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            with os.fdopen(file, "wb"), contextlib.suppress(PermissionError):
+                if os.geteuid() == 0:  # a writer of another user must be able to renew it
+                    owner = os.stat(folder)  # noqa: PTH116 - as above
+                    os.fchown(file, owner.st_uid, owner.st_gid)
         except FileExistsError:
             return False
         except FileNotFoundError:
             raise
         except OSError as error:
             raise _not_written(location, error) from error
-        sync_folder(os.path.dirname(location))  # noqa: PTH120 - a location, which is no Path elsewhere either
+        sync_folder(folder)
         return True
 
     def renew(self, location: str) -> bool:

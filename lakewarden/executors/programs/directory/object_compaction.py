@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import secrets
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -36,6 +36,7 @@ from lakewarden.planners.formats.directory.compacting.rules import (
     judge,
 )
 from lakewarden.planners.formats.directory.listing.again import FreshListings
+from lakewarden.planners.formats.directory.listing.names import OURS
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
 from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions, Publication
 from lakewarden.planners.formats.directory.options.marker import marker_of
@@ -67,7 +68,8 @@ class ObjectCompactionSteps:
             raise PermanentError(why)
         self._files = ObjectFiles(storage)
         self._acts = Acts(table.location, storage)
-        self._leads = partition_list_of(table) if self._options.publication is Publication.METASTORE else None
+        self._listing = partition_list_of(table)
+        self._leads = self._listing if self._options.publication is Publication.METASTORE else None
         self._sign = secrets.token_hex(8)
         self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
         self._road = Road(
@@ -77,7 +79,8 @@ class ObjectCompactionSteps:
             kinds=kinds_of(table),
             clock=clock,
             reach=self._reach,
-            leads=partition_list_of(table),
+            grace=self._options.reader_grace,
+            leads=self._listing,
         )
         self._staging = Staging(
             session=session,
@@ -99,10 +102,16 @@ class ObjectCompactionSteps:
     def plan(self) -> Plan | NothingToDo:
         """Take forward what an earlier run has begun. If that is over, choose partitions."""
         if (at := self._road.end_earlier()) is not None:
-            reason = f"readers of the folders that an earlier run has replaced are waited for, until {at:%H:%M:%S} UTC"
-            return NothingToDo(reason=reason, again=at - self._clock.now())
+            return self._waits_until(at)
         now = self._clock.now()
         folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
+        left = self._road.left()
+        if self._listing is not None and (left or self._leads is not None):
+            at = self._road.take_up(self._listing.look(folders).led_into(OURS), self._run)
+            if at is not None:
+                return self._waits_until(at)
+        for act in left:
+            self._road.clear(act)
         self._rules = compaction_rules(
             table_options(self._table), self._options, usual=usual_interval(folders.values())
         )
@@ -115,6 +124,10 @@ class ObjectCompactionSteps:
             return NothingToDo(reason="no partition is to be compacted", again=rest)
         first = self._due[: self._options.max_partitions]
         return Plan(instant=None, file_groups=len(first), bytes=sum(folders[path].small_bytes for path in first))
+
+    def _waits_until(self, at: datetime) -> NothingToDo:
+        reason = f"readers of the folders that an earlier run has replaced are waited for, until {at:%H:%M:%S} UTC"
+        return NothingToDo(reason=reason, again=at - self._clock.now())
 
     def execute(self, plan: Plan) -> None:
         """Write the new files of partitions into the folder of the act. One that is refused counts for none."""
@@ -197,10 +210,7 @@ class ObjectCompactionSteps:
         """Whether the partition holds what was rewritten and what stays, and nothing else that readers see."""
         found = self._files.files_in(f"{self._table.location}/{one.partition}")
         known = {**one.old, **one.stay}
-        marker = self._staging.marker
-        return found.keys() - {marker} == known.keys() - {marker} and all(
-            found[name].version == entry.version for name, entry in known.items()
-        )
+        return found.keys() == known.keys() and all(found[name].version == known[name].version for name in known)
 
     def _refuse(self, path: str, why: str) -> None:
         self._refused.append(f"{printable(path)}: {why}")
@@ -218,4 +228,4 @@ class ObjectCompactionSteps:
                 self._acts.end()
             except YieldError:
                 return
-        self._acts.clear(self._sign)
+        self._road.clear(self._sign)

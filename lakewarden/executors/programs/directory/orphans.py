@@ -8,9 +8,9 @@ import contextlib
 import functools
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -42,6 +42,8 @@ from lakewarden.planners.storage.inside import Home
 from lakewarden.planners.storage.objects import ObjectStorage
 
 log = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
 
 _RETRY = timedelta(hours=1)
 _REST = timedelta(days=1)
@@ -98,7 +100,7 @@ class OrphansSteps:
             place = location_of(self._table.location, path)
             if path and inside.why_outside(place, whole_folder=True) is not None:
                 continue
-            self._choose(place)
+            self._if_it_is_there(place, self._choose)
         if not self._chosen and not self._folders:
             return NothingToDo(reason="no part in progress is known to be an orphan", again=_REST)
         files = sum(folder.files + folder.staged for folder in folders.values())
@@ -116,7 +118,7 @@ class OrphansSteps:
             is_folder = one.is_dir(follow_symlinks=False)
             if self._kinds(one.name) is not EntryKind.STAGED or not may_be_orphan(one.name, is_folder=is_folder):
                 continue
-            parts = self._below(one.path) if is_folder else self._part(one.path)
+            parts = self._if_it_is_there(one.path, self._below if is_folder else self._part)
             if parts is None:
                 continue
             if len(self._chosen) + len(parts) > self._options.max_files and self._chosen:
@@ -125,6 +127,18 @@ class OrphansSteps:
             self._chosen |= parts
             if is_folder:
                 self._folders.append(one.path)
+
+    def _if_it_is_there(self, place: str, look: Callable[[str], _T]) -> _T | None:
+        """Look at a place. Return None if it is gone, because its job has ended, or if it is not shown to us."""
+        try:
+            return look(place)
+        except FileNotFoundError:
+            return None
+        except OSError as refused:
+            if not is_of_one_place(refused):
+                raise
+            log.warning("orphan_kept", table=self._table.id, file=printable(place), reason=refused.strerror)
+            return None
 
     def _part(self, place: str) -> dict[str, Entry] | None:
         """Return a file; None if it is too young, or no file."""

@@ -41,6 +41,7 @@ from lakewarden.planners.formats.directory.writers.activity import usual_interva
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError, NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.content import StoreRefusedError
@@ -136,7 +137,7 @@ class PartitionCommitSteps:
                 written += self._commit(path, looks)
             except (PermanentError, StoreRefusedError) as refusal:
                 refusals.append(refusal)
-                log.warning("partition_not_committed", partition=path, reason=str(refusal))
+                log.warning("partition_not_committed", partition=printable(path), reason=str(refusal))
         if not written:
             for one in refusals:
                 if not isinstance(one, RefusedPlaceError):  # the store refuses all of them
@@ -150,10 +151,10 @@ class PartitionCommitSteps:
         """Commit one partition; return False where that has to wait."""
         place = location_of(self._table.location, path)
         if path in self._in_act:
-            log.info("partition_not_committed", partition=path, reason="a compaction replaces its files")
+            log.info("partition_not_committed", partition=printable(path), reason="a compaction replaces its files")
             return False
         if (outside := self._inside.why_outside(place, whole_folder=True)) is not None:
-            log.warning("partition_not_committed", partition=path, reason=f"it {outside}")
+            log.warning("partition_not_committed", partition=printable(path), reason=f"it {outside}")
             return False
         try:
             folder = self._due_now(path, looks, self._clock.now())
@@ -189,7 +190,7 @@ class PartitionCommitSteps:
         verdict = judge(path, folder, above, rules, now)
         if verdict.state is PartitionState.DUE:
             return folder
-        log.info("partition_not_committed", partition=path, reason=verdict.reason)
+        log.info("partition_not_committed", partition=printable(path), reason=verdict.reason)
         return None
 
     def _planned(self) -> Rules:

@@ -19,9 +19,10 @@ from lakewarden.planners.formats.directory.metastore.looking import TableThere, 
 from lakewarden.planners.formats.directory.observing import table_options
 from lakewarden.planners.formats.directory.options.metastore_options import MetastoreOptions
 from lakewarden.planners.metastores import Metastores
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.settings import shown
+from lakewarden.planners.storage.empty_files import RefusedPlaceError
 
 if TYPE_CHECKING:
     from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
@@ -49,7 +50,7 @@ class PartitionList:
     def commit(self, path: str, changed_at: float) -> None:
         """List the partition at a path below the table, as committed up to a change. If it is listed, it is altered.
 
-        Raises PermanentError if the metastore refuses it, or lists it at another place.
+        Raises RefusedPlaceError if the metastore refuses it, or lists it at another place.
         """
         self._told(lambda client, there: self._commit(client, there, path, changed_at))
 
@@ -78,19 +79,22 @@ class PartitionList:
             self.commit(path, 0.0)
 
     def _told(self, tell: Callable[[Client, TableThere], _T]) -> _T:
-        """Tell the metastore about its table. What it refuses is a PermanentError."""
+        """Tell the metastore about its table. If it refuses one partition, that is a RefusedPlaceError."""
         from hive_metastore.ttypes import (  # type: ignore  # noqa: PLC0415 - optional, and slow to import
             InvalidObjectException,
             InvalidOperationException,
+            MetaException,
         )
 
         def told(client: Client) -> _T:
             there = table_there(client, self._options, self._location)
             try:
                 return tell(client, there)
-            except (InvalidObjectException, InvalidOperationException) as refused:
+            except UnicodeError as strange:
+                raise RefusedPlaceError(f"{self._options.place} takes no name that is not UTF-8") from strange
+            except (InvalidObjectException, InvalidOperationException, MetaException) as refused:
                 said = shown(getattr(refused, "message", None) or type(refused).__name__)
-                raise PermanentError(f"{self._options.place} refuses the partition: {said}") from refused
+                raise RefusedPlaceError(f"{self._options.place} refuses the partition: {said}") from refused
 
         return self._metastores.asked(told)
 
@@ -163,7 +167,7 @@ class PartitionList:
         known = None if self._look is None else self._look.partitions.get(path)
         values = values_of(path, there.columns) if known is None else known.values
         if values is None:
-            raise PermanentError(f"{shown(path)} has not the partition columns of {self._options.place}")
+            raise RefusedPlaceError(f"{shown(path)} has not the partition columns of {self._options.place}")
         return values
 
     def _found(self, client: Client, values: tuple[str, ...]) -> Any | None:
@@ -193,7 +197,7 @@ class PartitionList:
     def _require_here(self, there: TableThere, one: Any, path: str) -> None:
         elsewhere = listed(one, there, self._location, path).elsewhere
         if elsewhere is not None:
-            raise PermanentError(f"{self._options.place} lists {shown(path)} at another place, {shown(elsewhere)}")
+            raise RefusedPlaceError(f"{self._options.place} lists {shown(path)} at another place, {shown(elsewhere)}")
 
 
 def partition_list_of(table: Table) -> PartitionList | None:

@@ -35,6 +35,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.empty_files import RefusedPlaceError
 from lakewarden.planners.storage.inside import Home
 
 log = structlog.get_logger(__name__)
@@ -130,7 +131,7 @@ class TtlSteps:
                 if drop(self._table.location, home, path, run=run, old=old, reach=self._reach, listing=listing):
                     partitions, files = partitions + 1, files + len(old)
                     size += sum(one.size for one in old.values())
-            except (NoFileError, FileNotFoundError) as strange:
+            except (NoFileError, FileNotFoundError, RefusedPlaceError) as strange:
                 self._keep(path, str(strange))
             except OSError as refused:
                 if not is_of_one_place(refused):

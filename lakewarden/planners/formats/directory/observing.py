@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -50,6 +50,7 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableIdentity, TableView, WriterActivity
 from lakewarden.planners.ports import MOST_FILES, DeepListing, Observation, Storage
 from lakewarden.planners.settings import shown
+from lakewarden.planners.storage.local import LocalStorage
 
 _TICK = timedelta(seconds=2)
 """Two changes within it may leave the time of a folder as it is."""
@@ -194,6 +195,8 @@ def observed(
     usual = usual_interval(folders.values())
     commit = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
     known = None if memo is None else memo.metastore
+    if known is not None and is_complete:  # an entry may have been led to another place
+        known = replace(known, strangers={})
     there = metastore_state(table.location, options.metastore, commit, folders, known)
     needs = needs_of(folders, rules_of(folders, options, commit, now, usual=usual, metastore=there.look), now)
     others = dict(_others(table, storage, folders, usual, now))
@@ -246,7 +249,9 @@ def _others(
     ours = [service for service in (Service.COMPACTION, Service.TTL, Service.ORPHANS) if service in table.policies]
     chosen = options_of(table, Service.COMPACTION, CompactionOptions)
     left = places.unfinished(table.location, storage, chosen) if ours else None
-    unfinished = dict.fromkeys(ours[:1], left)
+    # each of them ends what a run has left on a disk: one may be Blocked or paused
+    ends = ours if isinstance(storage, LocalStorage) else [Service.COMPACTION]
+    unfinished = dict.fromkeys(ends, left)
     if Service.COMPACTION in ours:
         rules = compaction_rules(options, chosen, usual=usual)
         left_over = unfinished.get(Service.COMPACTION)

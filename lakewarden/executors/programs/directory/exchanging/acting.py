@@ -15,6 +15,7 @@ from lakewarden.executors.programs.directory.exchanging.ending import (
 )
 from lakewarden.executors.programs.directory.exchanging.record import ExchangeRecord
 from lakewarden.executors.programs.directory.exchanging.renames import is_of_one_place
+from lakewarden.planners.storage.empty_files import RefusedPlaceError
 
 
 def carried_out(
@@ -29,15 +30,15 @@ def carried_out(
     """Write the journal, act, and end the exchange. Return whether the act stands.
 
     `act` takes the folder in `home` and the place of the partition. It is one act of the kernel. If the kernel refuses
-    it at this place, the partition stays as it was, and the OSError is raised.
+    it at this place, or the metastore refuses the partition, it stays as it was, and the error is raised.
     """
     place, staged = f"{table}/{record.partition}", f"{home}/{STAGED_FOLDER}"
     records.write(home, record)
     reach(Point.PROPOSED)
     try:
         act(staged, place)
-    except OSError as error:
-        if is_of_one_place(error):
+    except (OSError, RefusedPlaceError) as error:
+        if isinstance(error, RefusedPlaceError) or is_of_one_place(error):
             end_exchange(table, home, reach, relist=relist)
         raise
     sync_both(place, staged)

@@ -125,6 +125,10 @@ def _renew(one: Exchange, marker: str) -> None:
     target = f"{one.staged}/{marker}"
     shutil.copyfile(f"{one.place}/{marker}", target, follow_symlinks=False)
     shutil.copymode(f"{one.place}/{marker}", target, follow_symlinks=False)
+    old = os.stat(f"{one.place}/{marker}", follow_symlinks=False)  # noqa: PTH116 - a location, as all paths of this package
+    with suppress(PermissionError):
+        os.chown(target, old.st_uid, old.st_gid, follow_symlinks=False)
+    _give(target, _attributes(f"{one.place}/{marker}"))
     newest = max(entry.mtime_ns for name, entry in entries(one.staged).items() if name != marker)
     at = max(time.time_ns(), newest + _TICK_NS)
     os.utime(target, ns=(at, at))

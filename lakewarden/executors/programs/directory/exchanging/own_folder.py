@@ -12,8 +12,13 @@ import structlog
 from lakewarden.executors.programs.directory.exchanging.ending import Reach, Relist, end_exchange
 from lakewarden.executors.programs.directory.exchanging.renames import exchange, is_of_one_place
 from lakewarden.planners.formats.directory.listing.names import OURS
+from lakewarden.planners.model.errors import LakewardenError
 
 log = structlog.get_logger(__name__)
+
+
+class _NotListedError(Exception):
+    """A partition is at its place again, and not in the list of its metastore."""
 
 
 class OwnFolder:
@@ -27,7 +32,8 @@ class OwnFolder:
 
     def end_earlier(self, reach: Reach) -> int:
         """End what killed runs have begun, and return how many acts were ended. The lock says that no run is at work on
-        one. An act with a file that the kernel does not let go stays, and stops no other.
+        one. An act stays, and stops no other, if the kernel does not let go a file, or if the metastore does not list
+        the partition again.
         """
         if not self._place.is_dir() or self._place.is_symlink():
             return 0
@@ -36,7 +42,10 @@ class OwnFolder:
 
     def _is_ended(self, home: str, reach: Reach) -> bool:
         try:
-            end_exchange(self._table, home, reach, relist=self._relist)
+            end_exchange(self._table, home, reach, relist=self._relisted)
+        except _NotListedError as away:
+            log.warning("act_not_ended", reason=str(away), remedy="the next run asks the metastore again")
+            return False
         except OSError as refused:
             if not is_of_one_place(refused):
                 raise
@@ -47,6 +56,12 @@ class OwnFolder:
             )
             return False
         return True
+
+    def _relisted(self, partition: str) -> None:
+        try:
+            self._relist(partition)
+        except LakewardenError as away:
+            raise _NotListedError(str(away)) from away
 
     def new(self) -> str:
         """Return a place for one act. Nothing is there yet."""

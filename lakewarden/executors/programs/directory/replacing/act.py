@@ -7,7 +7,7 @@ once, before it begins, under a name of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -21,7 +21,7 @@ from lakewarden.planners.ports import Storage, Versioned
 from lakewarden.planners.storage.object_conditions import ObjectConditions
 from lakewarden.planners.storage.objects import ObjectStorage
 
-_RECORD = "record.json"
+RECORD = "record.json"
 _LARGEST_RECORD = 256 * 2**20
 
 
@@ -36,8 +36,8 @@ class StoredFile(BaseModel):
 
 class Replacement(BaseModel):
     """One partition, by its path below the table: the objects that are rewritten, the new ones by their names and
-    sizes, and those that stay. `folder` is the one below that of the act with the new ones. `marker` vouches for the
-    new ones, too; None if there is none that does.
+    sizes, and those that stay, a marker among them. `folder` is the one below that of the act with the new ones.
+    `marker` vouches for the new ones, too; None if there is none that does.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -110,39 +110,46 @@ class Acts:
     def write(self, act: str, record: ActRecord) -> None:
         """Write what an act is about, before it begins."""
         content = record.model_dump_json().encode()
-        place = f"{self.home(act)}/{_RECORD}"
+        place = f"{self.home(act)}/{RECORD}"
         self._files.put(place, content)
 
     def record(self, act: str) -> ActRecord:
         """Return what an act is about. Raises PermanentError if that cannot be read: then nothing is touched."""
-        place = f"{self.home(act)}/{_RECORD}"
+        if (found := self.record_left(act)) is None:
+            place = f"{self.home(act)}/{RECORD}"
+            raise PermanentError(f"{place} is missing: the act of {act_place(self._table)} cannot be ended")
+        return found
+
+    def record_left(self, act: str) -> ActRecord | None:
+        """Return what an act is about; None if it has no record. Raises PermanentError if that cannot be read."""
+        place = f"{self.home(act)}/{RECORD}"
         try:
             return ActRecord.model_validate_json(self._storage.read(place, limit=_LARGEST_RECORD))
-        except FileNotFoundError as gone:
-            raise PermanentError(f"{place} is missing: the act of {act_place(self._table)} cannot be ended") from gone
+        except FileNotFoundError:
+            return None
         except ValidationError as damaged:
             raise PermanentError(
                 f"{place} cannot be read: look which files of its partitions hold all rows"
             ) from damaged
 
-    def clear(self, act: str) -> None:
-        """Remove the folder of an act, its record last."""
+    def clear(self, act: str, is_ours: Callable[[str], bool]) -> Sequence[str]:
+        """Remove the files of an act, by their paths below its folder, its record last. Return those that stay."""
         home = self.home(act)
-        for path in sorted(self._files.below(home), key=lambda path: (path == _RECORD, path)):
+        paths = sorted(self._files.below(home), key=lambda path: (path == RECORD, path))
+        for path in filter(is_ours, paths):
             self._files.delete(f"{home}/{path}")
+        return [path for path in paths if not is_ours(path)]
 
-    def clear_left(self, *, before: datetime) -> None:
-        """Remove the folders of acts that never began, if nothing was written to them since a moment. To be called
-        while no act is under way.
+    def left(self, *, before: datetime) -> Iterator[str]:
+        """Yield the acts with a folder to which nothing was written since a moment. To be called while none is under
+        way.
         """
         newest: dict[str, datetime] = {}
         for path, one in self._files.below(f"{self._table}/{OURS}").items():
             act, sign, _ = path.partition("/")
             if sign:
                 newest[act] = max(newest.get(act, one.modified), one.modified)
-        for act, at in newest.items():
-            if at < before:
-                self.clear(act)
+        return (act for act, at in newest.items() if at < before)
 
 
 def partitions_in_act(table: str, storage: Storage) -> Collection[str]:

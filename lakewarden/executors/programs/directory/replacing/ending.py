@@ -4,17 +4,21 @@ one after a kill.
     staged      taken back: the new files are removed
     pointing    the metastore leads to the new files, partition by partition        (by a metastore)
     pointed     readers that were led to the partition before are waited for        (by a metastore)
-    replacing   the marker goes, the new files appear, the old ones go, the marker comes back; then the metastore leads
-                to the partition again
-    returned    readers that were led to the other folder are waited for            (by a metastore)
-    clearing    the folder of the act is removed
+    replacing   the marker goes, the new files appear, the old ones go, the marker comes back; what writers have put
+                into the other folder is copied into the partition; then the metastore leads to the partition again
+    returned    readers that were led to the other folder are waited for, and then what writers have put there since is
+                moved into the partition                                            (by a metastore)
+    clearing    what the act has put into its folder is removed
 
-Only an old file that is still the one that was rewritten is deleted. Each act may be repeated.
+A partition stays as it is if a writer has replaced its old files, or has led its entry elsewhere, before its first new
+file appears. Only an old file that is still the one that was rewritten is deleted. A file of a writer is deleted only
+if its copy is in the partition. Each act may be repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, assert_never
@@ -22,7 +26,7 @@ from typing import Protocol, assert_never
 import structlog
 
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.directory.replacing.act import ActRecord, Acts, Replacement
+from lakewarden.executors.programs.directory.replacing.act import RECORD, ActRecord, Acts, Replacement
 from lakewarden.executors.programs.directory.replacing.object_files import ObjectFiles
 from lakewarden.planners.formats.directory.compacting.acts import ActProgress, ActState
 from lakewarden.planners.formats.directory.listing.names import OURS, EntryKind
@@ -30,11 +34,18 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.ports import FileEntry
+from lakewarden.planners.settings import shown
 
 log = structlog.get_logger(__name__)
 
 _LEFT_BEHIND = timedelta(days=1)
 """The folder of an act that never began is removed so long after its last change."""
+
+_LEAST_GRACE = timedelta(minutes=1)
+"""So long at least is waited for a writer that has parts in progress in the folder of an act."""
+
+_LED = re.compile(rf"{OURS}/([0-9a-f]{{16}})/([0-9]+)")
+"""Where an act leads the entry of a partition, by its path below the table."""
 
 
 class Leads(Protocol):
@@ -55,6 +66,7 @@ class Road:
     kinds: Callable[[str], EntryKind]
     clock: Clock
     reach: Callable[[Point], None]
+    grace: timedelta
     leads: Leads | None = None
 
     def end_earlier(self) -> datetime | None:
@@ -62,11 +74,49 @@ class Road:
         state = self.acts.current()
         if state is not None and state.progress is ActProgress.STAGED:
             self.acts.end()
-            self.acts.clear(state.act)
+            self.clear(state.act)
             state = None
-        if state is None:
-            self.acts.clear_left(before=self.clock.now() - _LEFT_BEHIND)
+        return None if state is None else self.go_on()
+
+    def left(self) -> Sequence[str]:
+        """Return the acts that left a folder a day ago. None of them is under way if no act is."""
+        return list(self.acts.left(before=self.clock.now() - _LEFT_BEHIND))
+
+    def clear(self, act: str) -> None:
+        """Remove what an act has put into its folder. Its names have the name of the act, but for record and marker."""
+
+        def is_ours(path: str) -> bool:
+            name = path.rpartition("/")[2]
+            return path == RECORD or act in name or self.kinds(name) is EntryKind.MARKER
+
+        if kept := self.acts.clear(act, is_ours):
+            log.warning(
+                "files_of_a_writer_kept",
+                folder=printable(self.acts.home(act)),
+                file=printable(kept[0]),
+                files=len(kept),
+                remedy="a writer put them there: move them into their partition, or delete them",
+            )
+
+    def take_up(self, strays: Mapping[str, str], run: str) -> datetime | None:
+        """Begin an act that leads entries back: those of a metastore that lead into our folder while no act is under
+        way, because its journal was deleted. `strays` are their partitions, by the folders, all paths below the table.
+        Return when it may go on; None if nothing is under way.
+        """
+        led = [(match[1], match[2], path) for below, path in sorted(strays.items()) if (match := _LED.fullmatch(below))]
+        if not led:
             return None
+        act = led[0][0]
+        log.warning("entries_led_back", act=act, partition=printable(led[0][2]))
+        if self.acts.record_left(act) is None:
+            lost = [
+                Replacement(partition=path, folder=folder, old={}, new={}, stay={})
+                for one, folder, path in led
+                if one == act
+            ]
+            self.acts.write(act, ActRecord(run=run, by_metastore=True, replacements=tuple(lost)))
+        now, grace = self.clock.now(), self.grace.total_seconds()
+        self.acts.begin(ActState(act=act, run=run, progress=ActProgress.REPLACING, since=now, grace_seconds=grace))
         return self.go_on()
 
     def go_on(self) -> datetime | None:
@@ -90,40 +140,58 @@ class Road:
             case ActProgress.REPLACING:
                 record = self.acts.record(state.act)
                 for one in record.replacements:
-                    self._replace(one, f"{self.acts.home(state.act)}/{one.folder}")
+                    self._replace(one, state.act, is_led=record.by_metastore)
+                    if record.by_metastore:
+                        self._bring(one, state.act)
                 if record.by_metastore:
                     self._lead(state, forth=False)
                 self._move(state, ActProgress.RETURNED if record.by_metastore else ActProgress.CLEARING)
             case ActProgress.RETURNED:
-                self._move(state, ActProgress.CLEARING)
+                self._end_grace(state)
             case ActProgress.CLEARING:
                 self.acts.require_unchanged()
-                self.acts.clear(state.act)
+                self.clear(state.act)
                 self.acts.end()
             case _:
                 assert_never(state.progress)
+
+    def _end_grace(self, state: ActState) -> None:
+        """Move what writers have put into the other folder since. If one is still at work there, wait once more."""
+        for one in self.acts.record(state.act).replacements:
+            for name in self._bring(one, state.act):
+                self.files.delete(f"{self.acts.home(state.act)}/{one.folder}/{name}")
+        if self._is_written_to(state.act):
+            more = max(state.grace_seconds, _LEAST_GRACE.total_seconds())
+            self._move(state.model_copy(update={"grace_seconds": more}), ActProgress.RETURNED)
+        else:
+            self._move(state, ActProgress.CLEARING)
 
     def _move(self, state: ActState, progress: ActProgress) -> None:
         self.acts.move(state.at(progress, self.clock.now()))
 
     def _lead(self, state: ActState, *, forth: bool) -> None:
         """Let the metastore lead to the new files, or back to the partitions."""
-        if self.leads is None:
-            raise PermanentError(f"options.metastore is not set: the act {state.act} needs it to be ended")
-        record: ActRecord = self.acts.record(state.act)
-        for one in record.replacements:
+        for one in self.acts.record(state.act).replacements:
             self.acts.require_unchanged()
-            there = f"{OURS}/{state.act}/{one.folder}"
+            there = _there(one, state.act)
             source, target = (one.partition, there) if forth else (there, one.partition)
-            if not self.leads.lead(one.partition, source=source, target=target):
+            if not self._leads().lead(one.partition, source=source, target=target):
                 log.warning("partition_not_led", partition=printable(one.partition), source=printable(source))
             self.reach(Point.POINTED)
 
-    def _replace(self, one: Replacement, staged: str) -> None:
+    def _leads(self) -> Leads:
+        if self.leads is None:
+            raise PermanentError(f"options.metastore is not set: the act of {self.table} needs it to be ended")
+        return self.leads
+
+    def _replace(self, one: Replacement, act: str, *, is_led: bool) -> None:
         """Put the new files of a partition beside the old ones, and delete these."""
-        place = f"{self.table}/{one.partition}"
+        place, staged = f"{self.table}/{one.partition}", f"{self.acts.home(act)}/{one.folder}"
         self.acts.require_unchanged()
         found = self.files.files_in(place)
+        if (why := self._why_left(one, act, found, is_led=is_led)) is not None:
+            log.warning("partition_not_compacted", partition=printable(one.partition), reason=why)
+            return
         if one.marker is not None and not found.keys().isdisjoint(one.old):
             self.files.delete(f"{place}/{one.marker}")
         for name, size in one.new.items():
@@ -137,13 +205,52 @@ class Road:
         self.reach(Point.PUBLISHED)
         for name, old in one.old.items():
             entry = found.get(name)
-            if entry is not None and entry.version == old.version:
-                self.files.delete(f"{place}/{name}")
+            if entry is None:
+                continue
+            if entry.version == old.version and self.files.delete_seen(f"{place}/{name}", entry):
                 self.reach(Point.DELETING)
-            elif entry is not None:
+            else:
                 log.warning("file_kept", partition=printable(one.partition), file=printable(name))
         if one.marker is not None and not self._late(one, self.files.files_in(place)):
             self._copy(f"{staged}/{one.marker}", f"{place}/{one.marker}")
+
+    def _why_left(self, one: Replacement, act: str, found: Mapping[str, FileEntry], *, is_led: bool) -> str | None:
+        """Return why a partition is not to be replaced any more; None if it is, or if a new file is there already."""
+        if any(_is(found.get(name), size) for name, size in one.new.items()):
+            return None
+        for name, old in one.old.items():
+            if not _same(found.get(name), old.version):
+                return f"a writer has replaced or removed {shown(name)} since it was rewritten"
+        there = _there(one, act)
+        if is_led and not self._leads().lead(one.partition, source=there, target=there):
+            return "its entry in the metastore was led elsewhere"
+        return None
+
+    def _bring(self, one: Replacement, act: str) -> Sequence[str]:
+        """Copy into the partition what writers have put where the metastore led them, and return the names."""
+        place, other = f"{self.table}/{one.partition}", f"{self.acts.home(act)}/{one.folder}"
+        found = self.files.files_in(place)
+        theirs = {
+            name: entry
+            for name, entry in self.files.files_in(other).items()
+            if act not in name and self.kinds(name) is EntryKind.DATA
+        }
+        for name, entry in theirs.items():
+            if name not in found:
+                self.acts.require_unchanged()
+                self._copy(f"{other}/{name}", f"{place}/{name}")
+                log.info("late_file_moved", partition=printable(one.partition), file=printable(name))
+            elif found[name].size != entry.size:
+                raise PermanentError(f"{other}/{name} and {place}/{name} are two files: rename the first one")
+        return list(theirs)
+
+    def _is_written_to(self, act: str) -> bool:
+        """Whether a writer has parts in progress in the folder of an act, or had within a day."""
+        since = self.clock.now() - _LEFT_BEHIND
+        return any(
+            entry.modified > since and EntryKind.STAGED in map(self.kinds, path.split("/"))
+            for path, entry in self.files.below(self.acts.home(act)).items()
+        )
 
     def _late(self, one: Replacement, found: Mapping[str, FileEntry]) -> bool:
         """Whether a writer has added or changed something that the marker does not vouch for."""
@@ -156,6 +263,10 @@ class Road:
         except FileNotFoundError as gone:
             self.acts.require_unchanged()
             raise PermanentError(f"{source} is missing: look which files of its partition hold all rows") from gone
+
+
+def _there(one: Replacement, act: str) -> str:
+    return f"{OURS}/{act}/{one.folder}"
 
 
 def _is(entry: FileEntry | None, size: int) -> bool:

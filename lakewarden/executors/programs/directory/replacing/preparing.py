@@ -12,7 +12,7 @@ from lakewarden.executors.programs.directory.replacing.act import Replacement, S
 from lakewarden.executors.programs.directory.replacing.object_files import LARGEST_COPY, ObjectFiles
 from lakewarden.executors.programs.directory.rewriting.partition import chosen, common_end, rewritten_as
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
-from lakewarden.planners.formats.directory.listing.names import EntryKind
+from lakewarden.planners.formats.directory.listing.names import EntryKind, is_hidden
 from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import FileEntry
@@ -38,7 +38,8 @@ class Staging:
 
 def staged(one: Staging, table: str, partition: str, folder: str) -> Replacement:
     """Rewrite the small files of a partition on this machine, compare both sides, and put the new ones into a folder of
-    the act. Raises NotRewrittenError if the partition stays as it is.
+    the act. Each name there has the sign of the act, but for the marker: any other file there is of a writer. Raises
+    NotRewrittenError if the partition stays as it is.
     """
     place = f"{table}/{partition}"
     found = one.files.files_in(place)
@@ -47,9 +48,9 @@ def staged(one: Staging, table: str, partition: str, folder: str) -> Replacement
     small = chosen(found, one.kinds, one.options)
     _require_deletion(one, place)
     vouches = _vouches(found, one.kinds, one.marker)
-    stay = found.keys() - set(small) - {one.marker}
-    if one.by_metastore:
-        _refuse_large({name: found[name].size for name in stay})
+    stay = found.keys() - set(small)
+    led_to = sorted(name for name in stay - {one.marker} if one.by_metastore and not is_hidden(name))
+    _refuse_large({name: found[name].size for name in led_to})
     target = f"{one.home}/{folder}"
     with tempfile.TemporaryDirectory(prefix="lakewarden-") as scratch:
         made = _rewritten(one, place, {name: found[name] for name in small}, Path(scratch))
@@ -59,9 +60,8 @@ def staged(one: Staging, table: str, partition: str, folder: str) -> Replacement
             raise PermanentError(f"{place} already holds a file {min(taken)}")
         for file in made:
             one.files.send(file, f"{target}/{file.name}")
-    if one.by_metastore:
-        for name in sorted(stay):
-            one.files.copy(f"{place}/{name}", f"{target}/{name}")
+    for name in led_to:
+        one.files.copy(f"{place}/{name}", f"{target}/stay-lakewarden-{one.sign}-{name}")
     if vouches:
         one.files.copy(f"{place}/{one.marker}", f"{target}/{one.marker}")
     return Replacement(

@@ -31,14 +31,22 @@ def blockers(location: str, storage: Storage, options: CompactionOptions, log: s
                 services=frozenset({Service.ORPHANS}),
                 only_if_configured=True,
             )
-    compaction = frozenset({Service.COMPACTION})
-    if (why := why_not_there(location, storage, options)) is not None:
-        yield Blocker(reason=why, remedy=_remedy(location, storage), services=compaction)
-    elif log is not None:
+    why = why_not_there(location, storage, options)
+    if why is not None:
+        yield Blocker(reason=why, remedy=_remedy(location, storage), services=frozenset({Service.COMPACTION}))
+    if log is not None:
+        listed = f"{log} may list the files of {location}: Spark's streaming sink lists its files by name there"
+        if why is None:
+            yield Blocker(
+                reason=listed,
+                remedy="remove services.compaction: readers of that list would miss the files that were replaced",
+                services=frozenset({Service.COMPACTION}),
+            )
         yield Blocker(
-            reason=f"{log} may list the files of {location}: Spark's streaming sink lists its files by name there",
-            remedy="remove services.compaction: readers of that list would miss the files that were replaced",
-            services=compaction,
+            reason=listed,
+            remedy="remove services.ttl: readers of that list would fail at the files that were deleted",
+            services=frozenset({Service.TTL}),
+            only_if_configured=True,
         )
 
 

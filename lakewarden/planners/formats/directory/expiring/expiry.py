@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.directory.committing.partition_time import partition_time
 from lakewarden.planners.formats.directory.listing.folders import Folder
+from lakewarden.planners.formats.directory.listing.tables import LOG_OF_A_SINK
 from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
 from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
 from lakewarden.planners.formats.directory.writers.activity import active
@@ -47,12 +48,14 @@ def expires_at(path: str, folder: Folder, term: ExpiryTerm) -> datetime | None:
 
 
 def why_kept(path: str, folder: Folder, above: Iterable[Folder], term: ExpiryTerm, now: datetime) -> str | None:
-    """Return why a partition is not deleted now; None if it is."""
-    at = expires_at(path, folder, term)
+    """Return why a partition is not deleted now; None if it is. `above` are the folders above it."""
+    at, above = expires_at(path, folder, term), list(above)
     if at is None:
         return "its name tells no time, or there are folders in it"
     if now <= at:
         return f"it expires at {at:%Y-%m-%d %H:%M:%S} UTC"
+    if folder.has_log or any(one.has_log for one in above):
+        return f"the {LOG_OF_A_SINK} in it, or above it, lists its files by name for Spark"
     at_work = active(folder, above, term.usual, term.table, now)
     if at_work is not None:
         return at_work.reason

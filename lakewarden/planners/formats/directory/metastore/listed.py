@@ -38,14 +38,18 @@ class ListedPartition:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetastoreLook:
     """What a metastore lists: its columns, and the partitions by their paths below the table. `strangers` are the
-    places of partitions that belong to no folder with data, by their names.
+    places of partitions that belong to no folder with data, by their names. `taken` are the paths below the table to
+    which the entry of another partition leads, with the name of that partition.
     """
 
     columns: tuple[PartitionColumn, ...]
     partitions: Mapping[str, ListedPartition] = field(default_factory=dict)
     strangers: Mapping[str, str] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
-    """Paths below the table that a stranger has as its place, with the name of that stranger."""
+
+    def led_into(self, folder: str) -> Mapping[str, str]:
+        """Return the partitions with entries that lead below a folder of the table, by the paths to which they lead."""
+        return {below: name for below, name in self.taken.items() if below.startswith(f"{folder}/")}
 
 
 def column_of(name: str, kind: str) -> PartitionColumn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -82,46 +82,59 @@ def _looked(
     known: MetastoreLook | None,
 ) -> MetastoreLook:
     there = table_there(client, options, location)
-    names = {
-        compared(values_in(name), there.columns): name
-        for name in client.get_partition_names(options.database, options.table, _ALL)
-    }
+    names = client.get_partition_names(options.database, options.table, _ALL)
+    named = _named(names, folders, there.columns)
     before = {} if known is None else known.partitions
     found: dict[str, ListedPartition] = {}
     asked: dict[str, str] = {}
-    for path, folder in folders.items():
-        values = values_of(path, there.columns) if folder.files else None
-        name = None if values is None else names.pop(compared(values, there.columns), None)
-        if name is None:
-            continue
+    for path, name in named.items():
         one = before.get(path)
-        if one is None or one.elsewhere is not None or one.up_to < folder.changed_at:
+        if one is None or one.elsewhere is not None or one.up_to < folders[path].changed_at:
             asked[name] = path
         else:
             found[path] = one
-    for text, one in _objects(client, options, asked, there):
+    for text, one in _objects(client, options, asked):
         found[asked[text]] = listed(one, there, location, asked[text])
     places = {} if known is None else known.strangers
-    unknown = [name for name in names.values() if name not in places]
-    strangers = {name: places[name] for name in names.values() if name in places}
-    strangers |= {text: _place_of(one) for text, one in _objects(client, options, unknown, there)}
+    others = set(names).difference(named.values())
+    strangers = {name: places[name] for name in others if name in places}
+    strangers |= {text: _place_of(one) for text, one in _objects(client, options, others - places.keys())}
+    elsewhere = {path: one.elsewhere for path, one in found.items() if one.elsewhere is not None}
     return MetastoreLook(
         columns=there.columns,
         partitions=found,
         strangers=strangers,
-        taken={below: text for text, place in strangers.items() if (below := _below(place, there, location))},
+        taken={
+            below: name
+            for name, place in (strangers | elsewhere).items()
+            if (below := _below(place, there, location)) is not None
+        },
     )
 
 
-def _objects(
-    client: Client, options: MetastoreOptions, names: Iterable[str], there: TableThere
-) -> Iterator[tuple[str, Any]]:
+def _named(
+    names: Sequence[str], folders: Mapping[str, Folder], columns: Sequence[PartitionColumn]
+) -> Mapping[str, str]:
+    """Return the names by which a metastore lists folders, by their paths. `hr=07` and `hr=7` of a whole number are two
+    partitions if it lists both. If it lists one of them, that is the one.
+    """
+    left = {values_in(name): name for name in names}
+    valued = {path: values_of(path, columns) for path, folder in folders.items() if folder.files}
+    found = {path: left.pop(values) for path, values in valued.items() if values is not None and values in left}
+    loose = {compared(values, columns): name for values, name in left.items()}
+    for path, values in valued.items():
+        if values is not None and path not in found and (key := compared(values, columns)) in loose:
+            found[path] = loose.pop(key)
+    return found
+
+
+def _objects(client: Client, options: MetastoreOptions, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
     """Yield the metastore's objects of these names, in pieces."""
     left = iter(names)
     while some := list(islice(left, _AT_ONCE)):
-        called = {compared(values_in(text), there.columns): text for text in some}
+        called = {values_in(text): text for text in some}
         for one in client.get_partitions_by_names(options.database, options.table, some):
-            if (name := called.get(compared(one.values or (), there.columns))) is not None:
+            if (name := called.get(tuple(one.values or ()))) is not None:
                 yield name, one
 
 

@@ -97,13 +97,14 @@ class Clicks:
         tell: Callable[[str], None] = lambda _: None,
         now: datetime = LATER,
         before: Callable[[Step], None] = lambda _: None,
+        horizon: str = "7d",
         **options: Any,
     ) -> Outcome:
         there = {"uri": self.metastore.uri, "database": "lake", "table": "clicks"}
         one = DirectoryRun(
             service=Service.COMPACTION,
             location=self.location,
-            table={"restore_horizon": "7d", "metastore": there},
+            table={"restore_horizon": horizon, "metastore": there},
             options={"files": "csv", "publication": publication, "reader_grace": "5m", **options},
             before=before,
         )

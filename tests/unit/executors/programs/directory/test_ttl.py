@@ -114,6 +114,20 @@ def test_a_partition_with_something_else_in_it_is_kept(tmp_path: Path, name: str
     assert "dt=2026-03-01" in left(tmp_path)
 
 
+@pytest.mark.parametrize("log", ["_spark_metadata", "dt=2026-03-01/_spark_metadata"])
+def test_a_partition_in_the_list_of_a_streaming_sink_is_kept(tmp_path: Path, log: str) -> None:
+    """Spark's readers go by that list, and would fail at each file that is gone."""
+    made(tmp_path, 1)
+    put(tmp_path / log / "0", WRITTEN)
+    age(tmp_path / "dt=2026-03-01", WRITTEN)
+    assert isinstance(run(tmp_path)[0], NothingToDo)
+    assert "dt=2026-03-01" in left(tmp_path)
+    table = table_with(tmp_path, Service.TTL, TtlOptions.model_validate({"retain": "7d"}))
+    view = DirectoryFormat().observe(table, LocalStorage(), None, now=NOW).view
+    blocked = any(one.concerns(Service.TTL) for one in view.blockers)
+    assert blocked is (log == "_spark_metadata")
+
+
 def test_a_partition_that_is_written_to_now_is_kept_although_its_time_is_long_ago(tmp_path: Path) -> None:
     """Late data keeps it until it is inactive."""
     made(tmp_path, 1)
