@@ -35,6 +35,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.settings import shown
+from lakewarden.planners.storage.empty_files import RefusedPlaceError
 
 log = structlog.get_logger(__name__)
 
@@ -175,14 +176,17 @@ class Road:
             self.acts.require_unchanged()
             there = _there(one, state.act)
             source, target = (one.partition, there) if forth else (there, one.partition)
-            if not self._leads().lead(one.partition, source=source, target=target):
+            if not self._led(one.partition, source=source, target=target):
                 log.warning("partition_not_led", partition=printable(one.partition), source=printable(source))
             self.reach(Point.POINTED)
 
-    def _leads(self) -> Leads:
+    def _led(self, path: str, *, source: str, target: str) -> bool:
         if self.leads is None:
             raise PermanentError(f"options.metastore is not set: the act of {self.table} needs it to be ended")
-        return self.leads
+        try:
+            return self.leads.lead(path, source=source, target=target)
+        except RefusedPlaceError as refused:  # an act goes on when the metastore takes it
+            raise TemporaryError(str(refused)) from refused
 
     def _replace(self, one: Replacement, act: str, *, is_led: bool) -> None:
         """Put the new files of a partition beside the old ones, and delete these."""
@@ -222,7 +226,7 @@ class Road:
             if not _same(found.get(name), old.version):
                 return f"a writer has replaced or removed {shown(name)} since it was rewritten"
         there = _there(one, act)
-        if is_led and not self._leads().lead(one.partition, source=there, target=there):
+        if is_led and not self._led(one.partition, source=there, target=there):
             return "its entry in the metastore was led elsewhere"
         return None
 

@@ -52,10 +52,10 @@ def _objects(event: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _above(scheme: str, bucket: str, key: str) -> Iterator[tuple[str, str]]:
-    """Yield each folder above an object, and the path from there to the folder of the object."""
+    """Yield each folder above an object up to the bucket, and the path from there to the folder of the object."""
     levels = key[:_LONGEST_KEY].split("/")[:-1]
-    for end in range(min(len(levels), 2 * DEEPEST), 0, -1):
-        yield f"{scheme}://{bucket}/{'/'.join(levels[:end])}", "/".join(levels[end:])
+    for end in range(min(len(levels), 2 * DEEPEST), -1, -1):
+        yield "/".join((f"{scheme}://{bucket}", *levels[:end])), "/".join(levels[end:])
 
 
 def _parsed(text: str) -> Mapping[str, Any]:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from hive_metastore.ttypes import MetaException  # type: ignore[import-untyped]
 
-from lakewarden.executors.contract import Failed, NothingToDo, Succeeded
+from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Succeeded
 from lakewarden.planners.model.step import Step
+from tests.support.catalogs import metastore as metastores
 from tests.support.catalogs.metastore import MetastoreInMemory
 from tests.support.object_stores.s3_server import S3Server
 from tests.unit.executors.programs.directory.test_object_compaction import (
@@ -173,6 +175,25 @@ def test_an_entry_that_leads_to_an_act_without_a_journal_is_led_back(clicks: Cli
     until_over(clicks, "metastore")
     assert clicks.places() == {HOUR}
     assert clicks.rows_by_metastore() == rows + Counter(["new,1", "new,2"])
+
+
+def test_an_act_waits_while_the_metastore_refuses_to_lead_back(clicks: Clicks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As its database may for a while. The run fails for now, and the next one goes on."""
+    clicks.fill()
+    rows = clicks.rows(HOUR)
+    clicks.run("metastore")
+
+    def refused(*_: object) -> None:
+        raise MetaException("the database is read-only")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(metastores._Answers, "alter_partition", refused)
+        outcome = clicks.run("metastore", now=LATER + GRACE)
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.TEMPORARY
+    assert clicks.rows_by_metastore() == rows
+    until_over(clicks, "metastore", now=LATER + 2 * GRACE)
+    assert clicks.rows(HOUR) == clicks.rows_by_metastore() == rows
 
 
 def test_a_file_of_a_writer_in_the_folder_of_an_old_act_stays(clicks: Clicks) -> None:

@@ -21,6 +21,7 @@ PLACES = [
     "s3://lake/landing/clicks/dt=2026-03-01",
     "s3://lake/landing/clicks",
     "s3://lake/landing",
+    "s3://lake",
 ]
 
 
@@ -42,21 +43,23 @@ def test_an_event_names_the_folder_that_has_changed() -> None:
         "a b",
         "dt=2026-03-01/a b",
         "clicks/dt=2026-03-01/a b",
+        "landing/clicks/dt=2026-03-01/a b",
     ]
 
 
 def test_an_event_of_eventbridge_has_a_plain_key() -> None:
     """A plus is a plus there."""
     detail = {"bucket": {"name": "lake"}, "object": {"key": "clicks/a+b/part-0"}}
-    assert told({"source": "aws.s3", "detail": detail}) == ["s3://lake/clicks/a+b", "s3://lake/clicks"]
+    assert told({"source": "aws.s3", "detail": detail}) == ["s3://lake/clicks/a+b", "s3://lake/clicks", "s3://lake"]
 
 
 def test_google_cloud_storage_sends_a_bucket_and_a_name() -> None:
     """As JSON, or as the data of a CloudEvent in structured mode."""
     data = {"kind": "storage#object", "bucket": "lake", "name": "clicks/part-0"}
-    assert told(data) == ["gs://lake/clicks"]
+    assert told(data) == ["gs://lake/clicks", "gs://lake"]
     assert told({"specversion": "1.0", "type": "google.cloud.storage.object.v1.finalized", "data": data}) == [
-        "gs://lake/clicks"
+        "gs://lake/clicks",
+        "gs://lake",
     ]
 
 
