@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -31,12 +32,14 @@ class FileNames:
     _held: int = 0
 
     def live(self, snapshot: Snapshot) -> set[str]:
-        """Return the data files that a reader of a snapshot needs, with those that go with them."""
-        found: dict[str, tuple[int, tuple[str, ...]]] = {}
+        """Return the data files that a reader of a snapshot needs, with those that go with them.
+
+        A commit may delete and add one data file to give it another index: each set of names counts for itself.
+        """
+        times = Counter[tuple[str, ...]]()
         for entry in self._entries([*self.listed(snapshot.base, snapshot.base_size), *self._delta(snapshot)]):
-            times, names = found.get(entry.name, (0, entry.names))
-            found[entry.name] = (times + (1 if entry.is_added else -1), names)
-        return {name for times, names in found.values() if times > 0 for name in names}
+            times[entry.names] += 1 if entry.is_added else -1
+        return {name for names, count in times.items() if count > 0 for name in names}
 
     def added(self, snapshot: Snapshot) -> set[str]:
         """Return the data files that a snapshot has added."""

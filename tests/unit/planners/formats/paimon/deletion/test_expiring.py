@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from lakewarden.planners.formats.paimon.metadata.files import CorruptMetadataErr
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import LocalStorage
-from tests.support.paimon.paimon_table import ADD, DELETE, PaimonTable
+from tests.support.paimon.paimon_table import ADD, DELETE, File, PaimonTable
 
 STORAGE = LocalStorage()
 
@@ -64,6 +65,31 @@ def test_a_file_that_moves_to_another_level_stays(table: PaimonTable) -> None:
     table.upgrade()
     table.append()
     assert [one.data for one in going(table, 3)] == [frozenset(), frozenset()]
+
+
+def rewrite_index(table: PaimonTable, old: File, *extra: str) -> File:
+    new = replace(old, stated={"_EXTRA_FILES": list(extra)})
+    table.commit([(DELETE, old), (ADD, new)], kind="COMPACT")
+    return new
+
+
+def test_a_tag_needs_the_index_that_was_made_for_a_data_file(table: PaimonTable) -> None:
+    """`rewrite_file_index` deletes and adds the data file by one commit, with other files that go with it."""
+    table.append(plain := table.file())
+    indexed = rewrite_index(table, plain, f"{plain.name}.index")
+    table.tag("kept")
+    table.commit([(DELETE, indexed), (ADD, table.file(level=5))], kind="COMPACT")
+    table.append()
+    assert [one.data for one in going(table, 4)] == [frozenset()] * 3
+
+
+def test_an_index_that_was_made_again_under_its_name_stays(table: PaimonTable) -> None:
+    """The newest snapshot needs it, although an older one does without it."""
+    table.append(one := table.file())
+    for extra in ([f"{one.name}.index"], [], [f"{one.name}.index"]):
+        one = rewrite_index(table, one, *extra)
+    table.append()
+    assert [gone.data for gone in going(table, 5)] == [frozenset()] * 4
 
 
 @pytest.mark.parametrize("by", ["tag", "branch"])
