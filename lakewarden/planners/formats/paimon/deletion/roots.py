@@ -21,6 +21,7 @@ from lakewarden.planners.formats.paimon.metadata.references import (
     CONSUMER,
     TAG,
     Consumer,
+    is_of_success_files,
     parse_consumer,
 )
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
@@ -156,8 +157,9 @@ def _of(folder: str, storage: Storage, *, is_tag: bool) -> Iterator[tuple[str, F
 
 
 def _visible(folder: str, storage: Storage) -> Iterator[FileEntry]:
-    """Yield the entries of a folder without those that Paimon is about to rename."""
-    return (one for one in listed(folder, storage) if not one.name.startswith("."))
+    """Yield the entries of a folder without those that Paimon is about to rename, and without success files of tags."""
+    found = listed(folder, storage)
+    return (one for one in found if not one.name.startswith(".") and not is_of_success_files(one))
 
 
 def _strange(file: str) -> PermanentError:

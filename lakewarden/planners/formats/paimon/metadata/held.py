@@ -18,6 +18,7 @@ from lakewarden.planners.formats.paimon.metadata.references import (
     Consumer,
     References,
     Tag,
+    is_of_success_files,
     parse_consumer,
 )
 from lakewarden.planners.formats.paimon.metadata.snapshots import parse_snapshot
@@ -53,7 +54,8 @@ class Holding:
         )
 
     def _entries(self, folder: str, named: re.Pattern[str]) -> Sequence[FileEntry]:
-        entries = [one for one in listed(f"{self._location}/{folder}", self._storage) if named.fullmatch(one.name)]
+        found = listed(f"{self._location}/{folder}", self._storage)
+        entries = [one for one in found if named.fullmatch(one.name) and not is_of_success_files(one)]
         entries.sort(key=lambda one: (one.modified, one.name))
         self._left += max(0, len(entries) - MOST)
         return sorted(entries[-MOST:], key=lambda one: one.name)

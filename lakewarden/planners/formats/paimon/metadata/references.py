@@ -1,7 +1,7 @@
 """What holds snapshots, or keeps a position in them: tags, branches, consumers and changelogs of their own.
 
-Source: `org.apache.paimon.utils.TagManager`, `BranchManager` and `ChangelogManager`, and
-`org.apache.paimon.consumer.ConsumerManager` of Paimon 1.3.1. A tag is a snapshot in a file of its own, a branch is a
+Source: `org.apache.paimon.utils.TagManager`, `BranchManager` and `ChangelogManager`, `tag.SuccessFileTagCallback`, and
+`consumer.ConsumerManager` of Paimon 1.3.1. A tag is a snapshot in a file of its own, a branch is a
 folder like the table's, and a consumer is a file with the next snapshot that it reads.
 """
 
@@ -12,12 +12,16 @@ from dataclasses import dataclass
 
 from lakewarden.planners.decoding.numbers import count
 from lakewarden.planners.formats.paimon.metadata.files import MALFORMED, corrupt, json_object
+from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.settings import shown
 
 TAG = re.compile(r"tag-(.{1,255})", re.DOTALL)
 BRANCH = re.compile(r"branch-(.{1,255})", re.DOTALL)
 CONSUMER = re.compile(r"consumer-(.{1,255})", re.DOTALL)
 CHANGELOG = re.compile(r"changelog-([0-9]{1,10})")
+
+_SUCCESS_FILES = "tag-success-file"
+"""A folder beside the tags, with a file for each new tag (`tag.create-success-file`). No file of the table is in it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +59,11 @@ class References:
     consumers: tuple[Consumer, ...] = ()
     changelogs: tuple[int, ...] = ()
     left: int = 0
+
+
+def is_of_success_files(entry: FileEntry) -> bool:
+    """Whether an entry of the folder of tags is that of their success files. A tag of this name is a file."""
+    return entry.is_folder and entry.name == _SUCCESS_FILES
 
 
 def parse_consumer(content: bytes, *, file: str, name: str) -> Consumer:

@@ -114,6 +114,13 @@ def test_a_tag_that_comes_after_the_plan_stops_the_deletion(written: TableOnS3) 
     assert written.needed(2, 6) - {"snapshot/snapshot-2"} <= written.paths()
 
 
+def test_the_success_files_of_tags_stay_and_stop_nothing(written: TableOnS3) -> None:
+    """A store names their folder only in a listing."""
+    success = written.put("tag/tag-success-file/kept_SUCCESS", "{}")
+    assert isinstance(cleaned(written), Plan)
+    assert success in written.paths()
+
+
 def test_a_rollback_after_the_plan_stops_the_deletion(written: TableOnS3) -> None:
     """The snapshot that was to stay is gone. Nothing may be judged by it."""
     steps = CleanSteps(written.opened(Service.CLEAN), NEWEST)

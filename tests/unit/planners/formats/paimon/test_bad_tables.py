@@ -113,6 +113,13 @@ def test_a_damaged_file_that_holds_snapshots_is_a_fault(table: PaimonTable, fold
     assert seen.keep_until == table.clock.now()
 
 
+def test_the_success_files_of_tags_are_no_fault(table: PaimonTable) -> None:
+    """`tag.create-success-file` puts a folder beside the tags."""
+    (table.folder / "tag" / "tag-success-file").mkdir()
+    (table.folder / "tag" / "tag-success-file" / "daily_SUCCESS").write_text("{}")
+    assert observe(table).view.faults == ()
+
+
 @pytest.mark.parametrize(("what", "version"), [("snapshot", 4), ("schema", 4)])
 def test_a_newer_version_is_refused_by_name(table: PaimonTable, what: str, version: int) -> None:
     """With the newest that is known, and what to do."""

@@ -174,6 +174,21 @@ def test_a_file_that_is_not_understood_holds_everything_back(table: PaimonTable,
         read_roots(str(table.folder), STORAGE)
 
 
+def test_the_success_files_of_tags_hold_nothing_back(table: PaimonTable) -> None:
+    """Paimon puts them beside the tags of the table and of a branch (`tag.create-success-file`)."""
+    table.append()
+    table.tag("daily")
+    table.branch("b")
+    location = str(table.folder)
+    for folder in ("tag", "branch/branch-b/tag"):
+        success = table.folder / folder / "tag-success-file" / "daily_SUCCESS"
+        success.parent.mkdir(parents=True)
+        success.write_text("{}")
+    assert {one.rpartition("/")[2] for one in read_roots(location, STORAGE).snapshots} == {"tag-daily", "snapshot-1"}
+    assert stamp_of_roots(location, STORAGE) == read_roots(location, STORAGE).stamp
+    KnownNames(location, STORAGE).look()
+
+
 def test_a_consumer_that_is_not_understood_holds_everything_back(table: PaimonTable) -> None:
     """It may read any snapshot. One that is about to be renamed is none."""
     table.append()
