@@ -10,7 +10,7 @@ from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_a
 from lakewarden.planners.formats.paimon.metadata.history import MOST
 from lakewarden.planners.formats.paimon.metadata.signature import run_of
 from lakewarden.planners.formats.paimon.metadata.snapshots import CommitKind, Snapshot
-from lakewarden.planners.formats.paimon.options.core_options import BucketMode
+from lakewarden.planners.formats.paimon.options.core_options import STRICT_MODE, BucketMode
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
@@ -39,6 +39,7 @@ def blockers(table: Table, facts: NeedFacts) -> tuple[Blocker, ...]:
         _of_hint(table, facts),
         _of_features(facts),
         _of_switch(facts),
+        _of_strict_mode(facts),
         _of_others(table, facts),
         _of_expiry(facts),
     )
@@ -109,6 +110,23 @@ def _of_switch(facts: NeedFacts) -> Blocker | None:
         remedy="to hand the compaction over, set write-only=true on the table and restart its writers (lakewarden "
         "writer-options prints it); otherwise remove the service",
         services=_COMPACTION | _TTL,
+    )
+
+
+def _of_strict_mode(facts: NeedFacts) -> Blocker | None:
+    """Return the blocker of a table with writers that fail after a compaction or an overwrite by another commit user.
+
+    A writer begins at the safe snapshot of the option, and fails if a snapshot after it has expired. With -1 it begins
+    at its own first commit (`FileStoreCommitImpl.tryCommitOnce` of Paimon 1.3.1).
+    """
+    safe = facts.schema.options.safe_snapshot
+    if safe is None:
+        return None
+    return Blocker(
+        reason=f"the table uses the option {STRICT_MODE}: a commit of its writers fails after each compaction or "
+        "overwrite of another commit user" + (", and if a later snapshot has expired" if safe >= 0 else ""),
+        remedy="unset the option on the table and restart its writers; otherwise remove the service",
+        services=_COMPACTION | _ARCHIVE | _TTL | (_CLEAN if safe >= 0 else frozenset()),
     )
 
 

@@ -43,7 +43,8 @@ class CoreOptions:
     the options that ask for something beside each commit, which the commits of Lakewarden do not do. `scattered` are
     those that put files where Lakewarden deletes none. `keeps_changelogs`: changelogs outlive their snapshots. The
     names of data files and changelogs begin with one of the `prefixes`. `has_sequence_field`: a column says which
-    of two rows of a key is the newer one.
+    of two rows of a key is the newer one. `safe_snapshot` is `commit.strict-mode.last-safe-snapshot`: after that
+    snapshot a commit of a writer fails if another commit user compacted or overwrote.
     """
 
     bucket: int
@@ -69,6 +70,7 @@ class CoreOptions:
     keeps_changelogs: bool = False
     prefixes: tuple[str, ...] = ()
     has_sequence_field: bool = False
+    safe_snapshot: int | None = None
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
 
     @property
@@ -83,6 +85,7 @@ class CoreOptions:
 
 
 _UNSERVED = ("commit.callbacks", "metadata.iceberg.storage", "clustering.incremental", "tag.callbacks", "branch")
+STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 _SCATTERED = ("data-file.path-directory", "index-file-in-data-file-dir")
 _PREFIXES = {"data-file.prefix": "data-", "changelog-file.prefix": "changelog-"}
 _OFF = ("", "false", "disabled", "none", "main")
@@ -129,6 +132,7 @@ def core_options(raw: Mapping[str, str], *, version: int, has_key: bool, key_has
         or _whole(raw, "changelog.num-retained.max", most) > most,
         prefixes=tuple(sorted({*_PREFIXES.values(), *(raw.get(key, one) for key, one in _PREFIXES.items())})),
         has_sequence_field=bool(raw.get("sequence.field", "").strip()),
+        safe_snapshot=_read(raw, STRICT_MODE, long, None),
         partitions=partition_options(raw),
     )
 

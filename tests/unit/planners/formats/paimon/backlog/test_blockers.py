@@ -140,6 +140,18 @@ def test_a_feature_that_is_not_compacted_is_refused_by_its_name(
     assert named in reason
 
 
+@pytest.mark.parametrize(("safe", "cleaned"), [("-1", True), ("0", False), ("7", False)])
+def test_a_table_with_writers_that_accept_no_other_compaction_is_left_alone(
+    table: PaimonTable, safe: str, cleaned: bool
+) -> None:
+    """Their commits would fail. Those that look at all snapshots after a given one would miss those that expired."""
+    table.alter(commit__strict_mode__last_safe_snapshot=safe)
+    [blocker] = view_of(table).blockers
+    assert "commit.strict-mode.last-safe-snapshot" in blocker.reason
+    held = {Service.COMPACTION, Service.ARCHIVE, Service.TTL}
+    assert blocker.services == (held if cleaned else held | {Service.CLEAN})
+
+
 def test_dynamic_buckets_across_partitions_are_refused(table: PaimonTable) -> None:
     """Their index lies in the state of the writer."""
     facts = facts_of(table)
