@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
-from lakewarden.planners.formats.paimon.metadata.snapshots import CommitKind, Snapshot
+from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.model.instant import Service
 
 
@@ -32,5 +32,5 @@ def unseen_since(facts: NeedFacts) -> Mapping[Service, datetime]:
 
 
 def _compacted(facts: NeedFacts) -> Snapshot | None:
-    compactions = (one for one in facts.history.snapshots if one.kind is CommitKind.COMPACT)
+    compactions = (one for one in facts.history.snapshots if one.is_compaction)
     return max(compactions, key=lambda one: one.id, default=None)

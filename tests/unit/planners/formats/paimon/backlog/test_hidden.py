@@ -55,6 +55,16 @@ def test_what_a_compaction_has_left_out_is_hidden_since_then_at_least(tmp_path: 
     assert view_of(table).unseen_since == {Service.COMPACTION: at}
 
 
+def test_an_archive_shows_no_row(tmp_path: Path) -> None:
+    """It merges manifests alone, although its snapshot has the kind of a compaction."""
+    table, clock = made(tmp_path, HIDING[0])
+    table.append()
+    first = clock.now()
+    clock.advance(timedelta(hours=5))
+    table.commit([], kind="COMPACT", user="lakewarden-1.manifests", merging=True)
+    assert view_of(table).unseen_since == {Service.COMPACTION: first}
+
+
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "input"}, {"merge-engine": "partial-update"}], ids=str)
 def test_a_table_with_readers_that_merge_hides_nothing(tmp_path: Path, options: dict[str, str]) -> None:
     """They see level 0."""
