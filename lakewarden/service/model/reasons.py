@@ -226,7 +226,7 @@ BLOCKS: tuple[Reason, ...] = (
         r"|encrypted|columns of type|base files are|compressed by zstd|the table uses |streaming sink"
         r"|partition\.mark-done-action|metastore\.partitioned-table|a catalog lists the partitions"
         r"|overwrites the partitions that it sorts|merges small manifests by itself"
-        r"|cannot rewrite all files|has no snapshot, so",
+        r"|cannot rewrite all files|has no snapshot, so|have outlived their snapshots",
         "The table has a feature that the service does not support.",
         "Remove the policy, or the feature.",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.backlog.refused import refusals
@@ -157,12 +157,27 @@ def _of_places(facts: NeedFacts) -> Blocker | None:
 
 def _of_changelogs(facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table with changelogs that outlive their snapshots. Orphans reads those."""
-    if not facts.schema.options.keeps_changelogs and not facts.references.changelogs:
-        return None
+    left = facts.references.changelogs
+    if not facts.schema.options.keeps_changelogs:
+        return _of_changelogs_left(left) if left else None
     return Blocker(
         reason="the table uses changelogs that outlive their snapshots (changelog.num-retained.*, "
         "changelog.time-retained), with which clean deletes nothing",
         remedy="let Paimon's own expire_snapshots run, and remove the service; or unset the options",
+        services=_CLEAN,
+    )
+
+
+def _of_changelogs_left(left: Sequence[int]) -> Blocker:
+    """Return the blocker of a table on which an option that is unset by now has left changelogs.
+
+    Only `ExpireChangelogImpl.expireAll` of Paimon 1.3.1 deletes the newest of them, and only Flink has a procedure for
+    it.
+    """
+    return Blocker(
+        reason=f"changelogs {left[0]} to {left[-1]} have outlived their snapshots, with which clean deletes "
+        "nothing, and no option of the table keeps them any more",
+        remedy="delete them by Flink: CALL sys.expire_changelogs(`table` => 'DATABASE.TABLE', delete_all => true)",
         services=_CLEAN,
     )
 

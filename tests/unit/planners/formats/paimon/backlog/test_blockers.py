@@ -92,10 +92,16 @@ def test_a_table_with_files_that_an_expiry_would_not_find_or_would_take_away_is_
 
 
 def test_a_table_with_a_changelog_of_its_own_is_not_cleaned(table: PaimonTable) -> None:
-    """Although its options say nothing of it by now."""
+    """Although its options say nothing of it by now. Then it is no remedy to unset them."""
     table.append()
     table.keep_changelog(1)
-    assert [blocker.services for blocker in view_of(table).blockers] == [{Service.CLEAN}]
+    [blocker] = view_of(table).blockers
+    assert blocker.services == {Service.CLEAN}
+    assert "changelogs 1 to 1 have outlived their snapshots" in blocker.reason
+    assert "CALL sys.expire_changelogs" in blocker.remedy
+    table.alter(changelog__time_retained="1 d")
+    [blocker] = view_of(table).blockers
+    assert "unset the options" in blocker.remedy
 
 
 def test_a_table_that_another_program_has_just_compacted_is_left_alone(table: PaimonTable) -> None:
