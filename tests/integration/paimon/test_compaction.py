@@ -239,6 +239,27 @@ def test_a_minor_compaction_merges_the_buckets_at_the_trigger(driver: Driver, or
     assert orders.read() == sorted(orders.expected)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deletion-vectors.enabled": "true", "lookup-compact": "gentle"},
+        {"changelog-producer": "lookup", "lookup-compact": "gentle"},
+        {"changelog-producer": "full-compaction"},
+    ],
+    ids=str,
+)
+def test_a_minor_compaction_below_the_trigger_serves_the_readers_who_wait_for_it(
+    driver: Driver, lake: Lake, options: dict[str, str]
+) -> None:
+    """They see each row, or the changelog of it."""
+    table = lake(options={"bucket": "1", **options})
+    table.write(rows(0, "v"))
+    table.write(rows(10, "w"))
+    assert isinstance(driver.carry_out(table, Service.COMPACTION, strategy="minor"), Succeeded)
+    assert table.read() == sorted(table.expected)
+    assert "changelogManifestList" in table.snapshots()[-1] or "deletion-vectors.enabled" in options
+
+
 def test_a_table_that_was_dropped_meanwhile_is_not_made_again(driver: Driver, orders: PaimonOrders) -> None:
     """No folder appears where it was."""
     run = driver.submit(orders, Service.COMPACTION)

@@ -22,11 +22,11 @@ from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, ba
 from lakewarden.executors.programs.paimon.steps.rewriting import Rewriting, discard
 from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.paimon.backlog.buckets import Bucket
-from lakewarden.planners.formats.paimon.backlog.choice import chosen
+from lakewarden.planners.formats.paimon.backlog.choice import chosen, is_full
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
-from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions, CompactStrategy
+from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import (
     NotYetError,
@@ -88,7 +88,7 @@ class CompactionSteps:
         """Write the new files, without committing them. Raises NotYetError if Paimon finds nothing to merge."""
         if self._schema is None:
             raise PermanentError("there is no plan")
-        full = self._options.strategy is CompactStrategy.FULL
+        full = is_full(self._schema, self._options)
         rewriting = Rewriting(self._table, self._buckets, self._schema.options.bucket_mode, full=full)
         try:
             rewriting.carry_out(at_a_time=self._options.max_concurrent_buckets)

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from lakewarden.planners.formats.paimon.backlog.blockers import blockers, warnings
 from lakewarden.planners.formats.paimon.backlog.buckets import Holdings, holdings_of
 from lakewarden.planners.formats.paimon.backlog.changes import changes_of
+from lakewarden.planners.formats.paimon.backlog.choice import is_full
 from lakewarden.planners.formats.paimon.backlog.compactions import Compactions
 from lakewarden.planners.formats.paimon.backlog.hidden import unseen_since
 from lakewarden.planners.formats.paimon.backlog.manifests_read import Files, ManifestReading
@@ -30,7 +31,6 @@ from lakewarden.planners.formats.paimon.metadata.timeline import timeline_of
 from lakewarden.planners.formats.paimon.options.service_options import (
     CleanOptions,
     CompactionOptions,
-    CompactStrategy,
     OrphansOptions,
 )
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
@@ -193,7 +193,7 @@ def view_of(table: Table, found: Look, last: LastRun | None = None, partitions: 
     of_partitions = Served() if partitions is None else partitions
     facts = found.facts
     rule = rule_for(table, facts)
-    needs = needs_of(facts, rule, minor=_is_minor(table), last_orphans=last)
+    needs = needs_of(facts, rule, minor=_is_minor(table, facts.schema), last_orphans=last)
     return TableView(
         identity=table_identity(table.location, found.first),
         name=posixpath.basename(table.location),
@@ -233,10 +233,10 @@ def _orphans_options(table: Table) -> tuple[OrphansOptions, PaimonTableOptions]:
     return (options if isinstance(options, OrphansOptions) else OrphansOptions()), own
 
 
-def _is_minor(table: Table) -> bool:
+def _is_minor(table: Table, schema: Schema) -> bool:
     policy = table.policies.get(Service.COMPACTION)
     options = None if policy is None else policy.options
-    return isinstance(options, CompactionOptions) and options.strategy is CompactStrategy.MINOR
+    return isinstance(options, CompactionOptions) and not is_full(schema, options)
 
 
 def _version(history: History, schema: Schema) -> int:

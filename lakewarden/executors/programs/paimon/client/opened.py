@@ -113,12 +113,14 @@ class OpenTable:
         return found
 
     def compacting(self) -> Any:
-        """Return the table with the options under which its writers compact.
+        """Return the table with the options under which its writers compact. A compaction that a writer may put off
+        for some commits (`lookup-compact`) is not put off.
 
         Statistics of files keep a place for each column, as all releases read them, unless the table says otherwise.
         """
         options = self.jvm.java.util.HashMap()
         options.put("write-only", "false")
+        options.put("lookup-compact", "radical")
         if not self.java.schema().options().containsKey(_DENSE_STATISTICS):
             options.put(_DENSE_STATISTICS, "false")
         return self.java.copy(options)

@@ -27,11 +27,20 @@ def chosen(totals: Totals, schema: Schema, options: CompactionOptions, *, most_b
 
 
 def _is_worthwhile(bucket: Bucket, schema: Schema, options: CompactionOptions) -> bool:
-    """Whether a compaction of this strategy would do anything. A minor one picks nothing below the trigger, unless
-    readers do not see level 0: then it takes each file of level 0 (`ForceUpLevel0Compaction`).
+    """Whether a compaction of this strategy would do anything. A minor one picks nothing below the trigger, unless it
+    takes each file of level 0 (`ForceUpLevel0Compaction`).
     """
     if not is_pending(bucket, schema):
         return False
-    if not schema.has_key or options.strategy is CompactStrategy.FULL:
+    if is_full(schema, options):
         return True
-    return bucket.runs >= schema.options.trigger or (schema.options.hides_level_0 and bucket.level_0 > 0)
+    return bucket.runs >= schema.options.trigger or (schema.options.takes_level_0 and bucket.level_0 > 0)
+
+
+def is_full(schema: Schema, options: CompactionOptions) -> bool:
+    """Whether a compaction merges all sorted runs of a bucket: by its strategy, or because the table knows no other one
+    that serves its readers. An append table has one strategy, and `changelog-producer=full-compaction` makes changelogs
+    by full compactions alone.
+    """
+    by_table = not schema.has_key or schema.options.changelog_producer == "full-compaction"
+    return by_table or options.strategy is CompactStrategy.FULL

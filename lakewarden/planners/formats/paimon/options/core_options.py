@@ -44,7 +44,8 @@ class CoreOptions:
     those that put files where Lakewarden deletes none. `keeps_changelogs`: changelogs outlive their snapshots. The
     names of data files and changelogs begin with one of the `prefixes`. `has_sequence_field`: a column says which
     of two rows of a key is the newer one. `safe_snapshot` is `commit.strict-mode.last-safe-snapshot`: after that
-    snapshot a commit of a writer fails if another commit user compacted or overwrote.
+    snapshot a commit of a writer fails if another commit user compacted or overwrote. `forced_up`: an option asks each
+    compaction to take all of level 0.
     """
 
     bucket: int
@@ -71,12 +72,18 @@ class CoreOptions:
     prefixes: tuple[str, ...] = ()
     has_sequence_field: bool = False
     safe_snapshot: int | None = None
+    forced_up: bool = False
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
 
     @property
     def hides_level_0(self) -> bool:
         """Whether readers see a row only after a compaction (docs "Table Mode" and "First Row")."""
         return self.deletion_vectors or self.merge_engine == "first-row" or self.bucket_mode is BucketMode.POSTPONED
+
+    @property
+    def takes_level_0(self) -> bool:
+        """Whether a minor compaction takes each file of level 0 (`CoreOptions.needLookup` of Paimon 1.3.1)."""
+        return self.hides_level_0 or self.changelog_producer == "lookup" or self.forced_up
 
     @property
     def waits_for_compaction(self) -> bool:
@@ -133,6 +140,7 @@ def core_options(raw: Mapping[str, str], *, version: int, has_key: bool, key_has
         prefixes=tuple(sorted({*_PREFIXES.values(), *(raw.get(key, one) for key, one in _PREFIXES.items())})),
         has_sequence_field=bool(raw.get("sequence.field", "").strip()),
         safe_snapshot=_read(raw, STRICT_MODE, long, None),
+        forced_up=_is_on(raw, "force-lookup") or _is_on(raw, "compaction.force-up-level-0"),
         partitions=partition_options(raw),
     )
 

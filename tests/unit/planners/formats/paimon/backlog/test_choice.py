@@ -47,6 +47,24 @@ def test_a_minor_compaction_takes_the_buckets_at_the_trigger(table: PaimonTable)
     assert taken(table, MINOR) == [(1, 0), (0, 0), (2, 0)]
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"changelog_producer": "lookup"},
+        {"changelog_producer": "full-compaction"},
+        {"force_lookup": "true"},
+        {"compaction__force_up_level_0": "true"},
+    ],
+    ids=str,
+)
+def test_a_minor_compaction_takes_each_bucket_for_which_a_reader_of_the_changelog_waits(
+    table: PaimonTable, option: dict[str, str]
+) -> None:
+    """Paimon takes all of level 0. Changelogs by full compaction need one."""
+    table.alter(**option)
+    assert taken(table, MINOR) == [(1, 0), (0, 0), (2, 0)]
+
+
 def test_one_run_is_bounded_and_takes_at_least_one_bucket(table: PaimonTable) -> None:
     """A bucket that is larger than the bound does not keep the smaller ones waiting for ever."""
     assert taken(table, most_bytes=1) == [(1, 0)]
