@@ -260,6 +260,16 @@ def test_a_minor_compaction_below_the_trigger_serves_the_readers_who_wait_for_it
     assert "changelogManifestList" in table.snapshots()[-1] or "deletion-vectors.enabled" in options
 
 
+def test_an_append_table_with_buckets_has_one_strategy(driver: Driver, lake: Lake) -> None:
+    """Three small files are merged, as by a full compaction. A minor one of Paimon's would leave them."""
+    table = lake(keyed=False, options={"bucket": "1", "bucket-key": "id"})
+    for number in range(3):
+        table.write([(number, "v", "a")])
+    assert isinstance(driver.carry_out(table, Service.COMPACTION, strategy="minor"), Succeeded)
+    assert len(table.live_files()) == 1
+    assert table.read() == sorted(table.expected)
+
+
 def test_a_table_that_was_dropped_meanwhile_is_not_made_again(driver: Driver, orders: PaimonOrders) -> None:
     """No folder appears where it was."""
     run = driver.submit(orders, Service.COMPACTION)

@@ -79,7 +79,8 @@ class CompactionSteps:
         if found.memo.totals is None:
             raise TemporaryError("the manifests of the table are not read whole yet")
         most = min(self._options.max_bytes, self._table.assignment.largest_plan or self._options.max_bytes)
-        self._buckets = chosen(found.memo.totals, schema, self._options, most_bytes=most)
+        turn = self._table.assignment.run
+        self._buckets = chosen(found.memo.totals, schema, self._options, most_bytes=most, turn=turn)
         if not self._buckets:
             return NothingToDo(reason=f"no bucket is worth a compaction ({self._options.strategy})")
         return Plan(instant=None, file_groups=len(self._buckets), bytes=sum(one.bytes for one in self._buckets))

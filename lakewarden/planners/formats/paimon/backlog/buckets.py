@@ -92,6 +92,16 @@ def is_pending(bucket: Bucket, schema: Schema) -> bool:
     return bucket.small >= max(2, together)
 
 
+def is_certain(bucket: Bucket, schema: Schema) -> bool:
+    """Whether Paimon certainly compacts a bucket that is pending. Of an append table with buckets it leaves out the
+    large files before the first small one, and needs more small files than large ones in the rest. Sums do not tell
+    the order of the files (`BucketedAppendCompactManager.FullCompactTask` of Paimon 1.3.1).
+    """
+    if schema.has_key or schema.options.bucket_mode is not BucketMode.FIXED:
+        return True
+    return bucket.small > bucket.files - bucket.small
+
+
 def buckets_of(totals: Totals) -> Sequence[Bucket]:
     """Return the buckets with their sums."""
     found: dict[tuple[bytes, int], list[int]] = {}

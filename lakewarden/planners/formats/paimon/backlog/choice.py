@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from zlib import crc32
 
-from lakewarden.planners.formats.paimon.backlog.buckets import Bucket, buckets_of, is_pending
+from lakewarden.planners.formats.paimon.backlog.buckets import Bucket, buckets_of, is_certain, is_pending
 from lakewarden.planners.formats.paimon.backlog.totals import Totals
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions, CompactStrategy
 
 
-def chosen(totals: Totals, schema: Schema, options: CompactionOptions, *, most_bytes: int) -> Sequence[Bucket]:
+def chosen(
+    totals: Totals, schema: Schema, options: CompactionOptions, *, most_bytes: int, turn: str = ""
+) -> Sequence[Bucket]:
     """Return the buckets that a run compacts: those that readers pay most for first, at most `most_bytes` of them. The
-    first is taken whatever its size is.
+    first is taken whatever its size is. Buckets in which Paimon may find nothing come last. Each `turn` has another
+    order of them, so that none of them keeps the others waiting for ever.
     """
+
+    def rank(one: Bucket) -> tuple[bool, int, int, Bucket]:
+        certain = is_certain(one, schema)
+        cost = one.runs if schema.has_key else one.small
+        return certain, cost if certain else crc32(f"{turn}.{one}".encode()), one.bytes, one
+
     worthwhile = [one for one in buckets_of(totals) if _is_worthwhile(one, schema, options)]
-    worthwhile.sort(key=lambda one: (one.runs if schema.has_key else one.small, one.bytes, one), reverse=True)
+    worthwhile.sort(key=rank, reverse=True)
     taken: list[Bucket] = []
     left = most_bytes
     for bucket in worthwhile[: options.max_buckets]:

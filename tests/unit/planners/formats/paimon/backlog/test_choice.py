@@ -15,12 +15,13 @@ MINOR = CompactionOptions(strategy=CompactStrategy.MINOR)
 
 
 def taken(
-    table: PaimonTable, options: CompactionOptions | None = None, most_bytes: int = 10**9
+    table: PaimonTable, options: CompactionOptions | None = None, most_bytes: int = 10**9, turn: str = ""
 ) -> list[tuple[int, int]]:
     """Return the partitions and buckets that are chosen, in their order."""
     found = look(table)
     assert found.memo.totals is not None
-    buckets = chosen(found.memo.totals, found.facts.schema, options or CompactionOptions(), most_bytes=most_bytes)
+    asked = options or CompactionOptions()
+    buckets = chosen(found.memo.totals, found.facts.schema, asked, most_bytes=most_bytes, turn=turn)
     return [(int.from_bytes(one.partition[12:], "little"), one.number) for one in buckets]
 
 
@@ -80,3 +81,18 @@ def test_small_files_of_an_append_table_are_joined_from_five_on(tmp_path: Path) 
     bucketed = PaimonTable(tmp_path / "bucketed", keyed=False, options={"bucket": "1", "write-only": "true"})
     bucketed.append(*(bucketed.file(0) for _ in range(2)), *(bucketed.file(1) for _ in range(3)))
     assert taken(bucketed) == [(1, 0)]
+
+
+def test_buckets_in_which_paimon_may_find_nothing_keep_no_other_waiting(tmp_path: Path) -> None:
+    """Paimon leaves a bucket of an append table alone if it does not have more small files than large ones behind the
+    first small one. The order of the files is not known.
+    """
+    table = PaimonTable(tmp_path / "t", keyed=False, options={"bucket": "1", "write-only": "true"})
+    for p in (0, 1):
+        for _ in range(4):
+            table.append(table.file(p), table.file(p, size=2**30))
+    table.append(*(table.file(2) for _ in range(3)))
+    assert taken(table, most_bytes=10**12)[0] == (2, 0)
+    table.compact(p=2)
+    one = CompactionOptions(max_buckets=1)
+    assert {taken(table, one, turn=str(number))[0] for number in range(20)} == {(0, 0), (1, 0)}
