@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from lakewarden.planners.formats.paimon.backlog.memo import Memo
 from lakewarden.planners.formats.paimon.catalogs.places import Places
 from lakewarden.planners.formats.paimon.catalogs.settings import Catalog
 from lakewarden.planners.formats.paimon.format import PAIMON
-from lakewarden.planners.formats.paimon.metadata.files import VanishedError, content_of
+from lakewarden.planners.formats.paimon.metadata.files import WAITS, VanishedError, content_of
 from lakewarden.planners.formats.paimon.metadata.heads import Heads, require_table
 from lakewarden.planners.formats.paimon.metadata.signature import commit_user
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
@@ -74,15 +75,24 @@ class OpenTable:
 
     def look(self, *, most: int | None = None, partitions: bool = False) -> Look:
         """Return the table as it is now, by the daemon's own reader, with so many snapshots at `most`. With
-        `partitions` also when rows came into them. Raises TemporaryError if it cannot be read whole.
+        `partitions` also when rows came into them. Raises TemporaryError if it cannot be read whole for a second.
         """
+        found = self._look(most, partitions=partitions)
+        for wait in WAITS:
+            if not found.faults:
+                break
+            time.sleep(wait)
+            found = self._look(most, partitions=partitions)
+        if found.faults:
+            raise TemporaryError(found.faults[0])
+        return found
+
+    def _look(self, most: int | None, *, partitions: bool) -> Look:
         location = self.table.location
         head = self._heads.of(location, self.storage)
         newest = None if head is None else head.id
         now = self.clock.now()
         found = look(location, self.storage, self._remembered, head=newest, now=now, most=most, partitions=partitions)
-        if found.faults:
-            raise TemporaryError(found.faults[0])
         self._remembered = found.memo
         return found
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from lakewarden.planners.formats.paimon.deletion.roots import Root, RootKind, all_roots
+from lakewarden.planners.formats.paimon.deletion.roots import Root, RootKind, all_roots, read_root
 from lakewarden.planners.formats.paimon.metadata.files import (
-    LARGEST_JSON,
     NewerVersionError,
     VanishedError,
     content_of,
@@ -17,7 +16,7 @@ from lakewarden.planners.formats.paimon.metadata.index_manifests import read_ind
 from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.named_files import read_named_files
 from lakewarden.planners.formats.paimon.metadata.references import what_names_it
-from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
+from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
 
@@ -77,8 +76,7 @@ class KnownNames:
         return bool(new)
 
     def _take(self, root: Root) -> None:
-        content = content_of(root.file, self._storage, limit=LARGEST_JSON)
-        snapshot = parse_snapshot(content, file=root.file, named=root.number, what="snapshot, tag or changelog")
+        snapshot = read_root(root.file, self._storage, root.number, what="snapshot, tag or changelog")
         if snapshot.unknown:
             raise NewerVersionError(
                 f"{root.file} has fields that Lakewarden does not know ({', '.join(snapshot.unknown)}), and they may "

@@ -7,13 +7,20 @@ does not look at branches.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from lakewarden.planners.formats.paimon.metadata.files import LARGEST_JSON, VanishedError, content_of, listed
+from lakewarden.planners.formats.paimon.metadata.files import (
+    LARGEST_JSON,
+    VanishedError,
+    content_of,
+    listed,
+    once_whole,
+)
 from lakewarden.planners.formats.paimon.metadata.heads import SNAPSHOT
 from lakewarden.planners.formats.paimon.metadata.references import (
     BRANCH,
@@ -66,10 +73,18 @@ def read_roots(location: str, storage: Storage) -> Roots:
     found, stamps = dict[str, Snapshot](), list[str]()
     for file, entry in _files(location, storage):
         named = SNAPSHOT.fullmatch(entry.name)
-        content = content_of(file, storage, limit=LARGEST_JSON)
-        found[file] = parse_snapshot(content, file=file, named=int(named[1]) if named else None, what="snapshot or tag")
+        found[file] = read_root(file, storage, int(named[1]) if named else None, what="snapshot or tag")
         stamps.append(_stamp(file, entry))
     return Roots(snapshots=found, stamp="\n".join(sorted(stamps)))
+
+
+def read_root(file: str, storage: Storage, named: int | None, *, what: str) -> Snapshot:
+    """Return what a file says. Raises PermanentError if it is not understood, and VanishedError."""
+
+    def read() -> Snapshot:
+        return parse_snapshot(content_of(file, storage, limit=LARGEST_JSON), file=file, named=named, what=what)
+
+    return once_whole(read)
 
 
 def stamp_of_roots(location: str, storage: Storage) -> str:
@@ -118,12 +133,13 @@ def read_consumers(location: str, storage: Storage) -> tuple[Consumer, ...]:
         named = CONSUMER.fullmatch(entry.name)
         if named is None:
             raise _strange(f"{folder}/{entry.name}")
-        try:
-            content = content_of(f"{folder}/{entry.name}", storage, limit=LARGEST_JSON)
-        except VanishedError:  # it was reset meanwhile, or has expired
-            continue
-        found.append(parse_consumer(content, file=f"{folder}/{entry.name}", name=named[1]))
+        with contextlib.suppress(VanishedError):  # it was reset meanwhile, or has expired
+            found.append(_read_consumer(f"{folder}/{entry.name}", storage, named[1]))
     return tuple(found)
+
+
+def _read_consumer(file: str, storage: Storage, name: str) -> Consumer:
+    return once_whole(lambda: parse_consumer(content_of(file, storage, limit=LARGEST_JSON), file=file, name=name))
 
 
 def _stamp(file: str, entry: FileEntry) -> str:

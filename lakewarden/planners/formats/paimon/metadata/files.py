@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_text import from_json
@@ -11,11 +12,16 @@ from lakewarden.planners.model.errors import LakewardenError, PermanentError, Te
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.storage.content import read_ahead
 
+_T = TypeVar("_T")
+
 LARGEST_JSON = 8 * 2**20
 """A snapshot has a kilobyte, a schema some hundred bytes for each column."""
 
 LARGEST_MANIFEST = 512 * 2**20
 """A manifest is cut at `manifest.target-file-size`, which is 8 MiB by default."""
+
+WAITS = (0.01, 0.04, 0.15, 0.3, 0.5)
+"""The seconds to wait before a file that may be half written is read again."""
 
 REMEDY = "restore it from a backup, or from what its store keeps of deleted files"
 
@@ -56,6 +62,19 @@ def content_of(file: str, storage: Storage, *, limit: int = LARGEST_MANIFEST) ->
         return storage.read(file, limit=limit)
     except FileNotFoundError as gone:
         raise VanishedError(f"{file}, which the table names, is not there: if it stays so, {REMEDY}") from gone
+
+
+def once_whole(read: Callable[[], _T], *, pause: Callable[[float], None] = time.sleep) -> _T:
+    """Return what `read` returns of a file that Paimon overwrites in its place, as it does with tags and consumers. For
+    a moment such a file is half written, so `read` is called again for a second before its CorruptMetadataError counts
+    (as by `Consumer.fromPath` of Paimon 1.3.1).
+    """
+    for wait in WAITS:
+        try:
+            return read()
+        except CorruptMetadataError:
+            pause(wait)
+    return read()
 
 
 def contents(files: Iterable[str], storage: Storage) -> Iterator[tuple[str, bytes | LakewardenError]]:
