@@ -4,7 +4,7 @@
 -- Services of Lakewarden, which no other job may run: compaction, clean, archive, orphans, partition_commit.
 -- Left to the writer, because they have no policy: clustering, ttl.
 
--- Lakewarden compacts the table, and its writers do not; they expire no snapshots either
+-- Lakewarden compacts the table, and its writers do not; they expire no snapshots, and create and expire no tags
 'write-only' = 'true',
 
 -- a partition that is done is announced; it needs partition.idle-time-to-done of the job

@@ -10,7 +10,7 @@ from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_a
 from lakewarden.planners.formats.paimon.metadata.history import MOST
 from lakewarden.planners.formats.paimon.metadata.signature import run_of
 from lakewarden.planners.formats.paimon.metadata.snapshots import CommitKind, Snapshot
-from lakewarden.planners.formats.paimon.options.core_options import STRICT_MODE, BucketMode
+from lakewarden.planners.formats.paimon.options.core_options import STRICT_MODE, BucketMode, CoreOptions
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
@@ -251,11 +251,26 @@ def warnings(facts: NeedFacts) -> Iterator[str]:
         )
     if used := list(_features(facts)):
         yield f"the table uses {', '.join(used)}: a client of Paimon 0.9.0 that commits to it would lose that"
+    yield from _of_tags(facts.schema.options)
     records, evolves = (None if newest is None else newest.records), facts.schema.options.data_evolution
     if newest is not None and records is not None and not evolves and records != facts.holdings.rows:
         yield (
             f"snapshot-{newest.id} counts {records} rows, and its manifests count {facts.holdings.rows}: a manifest "
             "is not what its writer wrote, or its writer counted wrongly"
+        )
+
+
+def _of_tags(options: CoreOptions) -> Iterator[str]:
+    """Yield what no commit does any more about tags (`AbstractFileStoreTable.newCommit` of Paimon 1.3.1)."""
+    if options.write_only and options.creates_tags:
+        yield (
+            "with write-only=true no commit creates the tags of tag.automatic-creation: schedule CALL "
+            "sys.trigger_tag_automatic_creation, more often than a clean lets snapshots expire. It expires tags too"
+        )
+    elif options.write_only and options.expires_tags:
+        yield (
+            "with write-only=true no commit deletes the tags that tag.default-time-retained gives an end: schedule "
+            "CALL sys.expire_tags, else their files stay"
         )
 
 

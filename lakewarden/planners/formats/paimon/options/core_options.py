@@ -45,7 +45,8 @@ class CoreOptions:
     names of data files and changelogs begin with one of the `prefixes`. `has_sequence_field`: a column says which
     of two rows of a key is the newer one. `safe_snapshot` is `commit.strict-mode.last-safe-snapshot`: after that
     snapshot a commit of a writer fails if another commit user compacted or overwrote. `forced_up`: an option asks each
-    compaction to take all of level 0.
+    compaction to take all of level 0. `creates_tags`: commits create tags. `expires_tags`: new tags have an end, after
+    which a commit deletes them. With `write_only` no commit does either.
     """
 
     bucket: int
@@ -73,6 +74,8 @@ class CoreOptions:
     has_sequence_field: bool = False
     safe_snapshot: int | None = None
     forced_up: bool = False
+    creates_tags: bool = False
+    expires_tags: bool = False
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
 
     @property
@@ -141,6 +144,8 @@ def core_options(raw: Mapping[str, str], *, version: int, has_key: bool, key_has
         has_sequence_field=bool(raw.get("sequence.field", "").strip()),
         safe_snapshot=_read(raw, STRICT_MODE, long, None),
         forced_up=_is_on(raw, "force-lookup") or _is_on(raw, "compaction.force-up-level-0"),
+        creates_tags=raw.get("tag.automatic-creation", "").lower() in ("process-time", "watermark"),
+        expires_tags=bool(raw.get("tag.default-time-retained")),
         partitions=partition_options(raw),
     )
 

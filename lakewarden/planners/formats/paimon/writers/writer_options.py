@@ -29,7 +29,7 @@ def _report(hook_url: str) -> Iterator[WriterOption]:
 def _switch(table: Table) -> WriterOption:
     compacts = Service.COMPACTION in table.policies
     why = (
-        "Lakewarden compacts the table, and its writers do not; they expire no snapshots either"
+        "Lakewarden compacts the table, and its writers do not; they expire no snapshots, and create and expire no tags"
         if compacts
         else "the writers compact the table and expire its snapshots themselves, as by default"
     )

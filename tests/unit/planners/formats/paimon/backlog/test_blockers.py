@@ -158,6 +158,28 @@ def test_a_table_with_writers_that_accept_no_other_compaction_is_left_alone(
     assert blocker.services == (held if cleaned else held | {Service.CLEAN})
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"tag__automatic_creation": "process-time"}, "CALL sys.trigger_tag_automatic_creation"),
+        ({"tag__automatic_creation": "watermark"}, "CALL sys.trigger_tag_automatic_creation"),
+        ({"tag__default_time_retained": "90 d"}, "CALL sys.expire_tags"),
+        ({"tag__automatic_creation": "batch"}, None),
+        ({"tag__automatic_creation": "process-time", "write_only": "false"}, None),
+    ],
+    ids=str,
+)
+def test_what_write_only_ends_for_tags_is_told_with_what_to_schedule(
+    table: PaimonTable, options: dict[str, str], told: str | None
+) -> None:
+    """No service is held back: the owner of the table may have scheduled it."""
+    table.alter(**options)
+    view = view_of(table)
+    assert [told in one for one in view.warnings if told] == ([True] if told else [])
+    assert len(view.warnings) == (1 if told else 0)
+    assert len(view.blockers) == (2 if options.get("write_only") else 0)
+
+
 def test_dynamic_buckets_across_partitions_are_refused(table: PaimonTable) -> None:
     """Their index lies in the state of the writer."""
     facts = facts_of(table)
