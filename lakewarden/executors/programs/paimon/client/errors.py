@@ -11,12 +11,13 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 
 from lakewarden.executors.programs import java_errors
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.errors import LakewardenError, NotYetError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.step import Step
 
 _CONFLICTS = ("conflicts detected", "Give up committing", "commit conflicts")
 _A_WRITER_WAS_HERE = timedelta(minutes=1)
 _NO_SPACE = ("No space left on device", timedelta(minutes=5))
+_NOTHING_TO_SCAN = "EndOfScanException"
 _MISSING_FILE = ("FileNotFoundException", "NoSuchFileException")
 _FOR_A_PERSON = (
     "java.lang.NoSuchMethodError",
@@ -46,6 +47,8 @@ def meaning(causes: Sequence[str], __step: Step) -> LakewardenError:
         return YieldError(f"another program has changed files that were compacted: {message}", delay=_A_WRITER_WAS_HERE)
     if _NO_SPACE[0] in everything:
         return TemporaryError(f"a disk is full, free some space (the worker's scratch?): {message}", delay=_NO_SPACE[1])
+    if _NOTHING_TO_SCAN in everything:
+        return NotYetError(f"Paimon finds no small file: {message}")
     if any(name in everything for name in _MISSING_FILE):
         return TemporaryError(f"a file is missing, an expiry may have been faster: {message}", delay=_A_WRITER_WAS_HERE)
     if any(text in everything for text in _FOR_A_PERSON):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from lakewarden.executors.programs.tasks import carry_out
 from lakewarden.planners.formats.paimon.backlog.buckets import Bucket
 from lakewarden.planners.formats.paimon.metadata.snapshots import BATCH
 from lakewarden.planners.formats.paimon.options.core_options import BucketMode
+from lakewarden.planners.model.errors import NotYetError
 from lakewarden.planners.model.step import Step
 
 _WAITS, _STREAMING = True, False
@@ -42,7 +44,7 @@ class Rewriting:
 
     def _write(self, bucket: Bucket) -> None:
         cancellations.require_wanted(self._table.assignment.run)
-        with translated(Step.EXECUTE):
+        with contextlib.suppress(NotYetError), translated(Step.EXECUTE):
             (self._append if self._by_tasks else self._merge)(bucket)
 
     def _merge(self, bucket: Bucket) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.executors.programs.paimon.client.errors import meaning, translated
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
+from lakewarden.planners.model.errors import (
+    LakewardenError,
+    NotYetError,
+    PermanentError,
+    TemporaryError,
+    UnknownError,
+    YieldError,
+)
 from lakewarden.planners.model.step import Step
 
 
@@ -16,6 +23,7 @@ from lakewarden.planners.model.step import Step
         (["java.io.UncheckedIOException: x", "java.io.FileNotFoundException: /t/p/data-1.parquet"], TemporaryError),
         (["java.io.IOException: No space left on device"], TemporaryError),
         (["java.lang.RuntimeException: Could not find any factory for identifier 'lance'"], PermanentError),
+        (["org.apache.paimon.table.source.EndOfScanException"], NotYetError),
         (["java.lang.RuntimeException: anything else"], TemporaryError),
     ],
 )
