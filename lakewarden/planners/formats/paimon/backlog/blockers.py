@@ -204,7 +204,7 @@ def _collides(snapshot: Snapshot, facts: NeedFacts) -> bool:
     if run_of(snapshot.user) is not None:
         return False
     if snapshot.kind is CommitKind.COMPACT:
-        return True
+        return snapshot.id not in facts.since.idle
     return snapshot.kind is CommitKind.OVERWRITE and not facts.schema.has_key
 
 

@@ -32,5 +32,5 @@ def unseen_since(facts: NeedFacts) -> Mapping[Service, datetime]:
 
 
 def _compacted(facts: NeedFacts) -> Snapshot | None:
-    compactions = (one for one in facts.history.snapshots if one.is_compaction)
+    compactions = (one for one in facts.history.snapshots if one.is_compaction and one.id not in facts.since.idle)
     return max(compactions, key=lambda one: one.id, default=None)

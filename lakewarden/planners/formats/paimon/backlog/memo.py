@@ -16,9 +16,9 @@ from lakewarden.planners.formats.paimon.writers.markers import Done
 class Memo:
     """Small files by their locations; the digests of the newest snapshot's manifests by their names, and their sums
     unless some are left to be read, made with `small` bytes as the bound of small files; its index manifest, with what
-    that names; and of compactions, by their manifest lists, whether they were full, in a table with so many `levels`.
-    `came` are the partitions into which commits brought files, by their manifest lists. `marked` are the markers that
-    were read, and `watched` those that the token has.
+    that names; and of compactions, by their manifest lists, whether they were full in a table with so many `levels`, or
+    None if they changed no file. `came` are the partitions into which commits brought files, by their manifest lists.
+    `marked` are the markers that were read, and `watched` those that the token has.
     """
 
     kept: Remembered = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Memo:
     totals: Totals | None = None
     index: tuple[str | None, IndexFiles] = (None, NO_INDEX)
     levels: int = 0
-    full: Mapping[str, bool] = field(default_factory=dict)
+    full: Mapping[str, bool | None] = field(default_factory=dict)
     came: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
     marked: Mapping[bytes, Done] = field(default_factory=dict)
     watched: tuple[str, ...] = ()

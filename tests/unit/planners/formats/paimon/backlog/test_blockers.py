@@ -113,6 +113,8 @@ def test_a_table_that_another_program_has_just_compacted_is_left_alone(table: Pa
     assert [told in reason for reason in reasons(table)] == [True]
     later(table, timedelta(minutes=61))
     assert reasons(table) == []
+    table.commit([], kind="COMPACT", user="a-merge-of-manifests", merging=True)
+    assert reasons(table) == []
 
 
 def test_an_append_table_is_left_alone_after_files_were_replaced(tmp_path: Path) -> None:

@@ -45,6 +45,20 @@ def test_every_compaction_of_an_append_table_counts(tmp_path: Path) -> None:
     assert facts_of(table).since.commits == 1
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_merge_of_manifests_by_another_program_is_no_compaction(tmp_path: Path, keyed: bool) -> None:
+    """`sys.compact_manifest` makes a snapshot of the same kind, which names no file."""
+    table = PaimonTable(tmp_path / "events", keyed=keyed)
+    table.append()
+    table.commit([], kind="COMPACT", user="a-procedure", merging=True)
+    table.compact(level=5 if keyed else 0, user="lakewarden-1")
+    table.append()
+    table.commit([], kind="COMPACT", user="a-procedure", merging=True)
+    found = facts_of(table).since
+    assert (found.last is not None and found.last.id, found.commits, found.any_commits) == (3, 1, 1)
+    assert found.idle == {2, 5}
+
+
 def test_a_compaction_is_looked_at_once(table: PaimonTable) -> None:
     """What it wrote never changes."""
     table.compact(level=3)

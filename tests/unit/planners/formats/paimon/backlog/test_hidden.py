@@ -55,13 +55,14 @@ def test_what_a_compaction_has_left_out_is_hidden_since_then_at_least(tmp_path: 
     assert view_of(table).unseen_since == {Service.COMPACTION: at}
 
 
-def test_an_archive_shows_no_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("user", ["lakewarden-1.manifests", "a-procedure"])
+def test_an_archive_shows_no_row(tmp_path: Path, user: str) -> None:
     """It merges manifests alone, although its snapshot has the kind of a compaction."""
     table, clock = made(tmp_path, HIDING[0])
     table.append()
     first = clock.now()
     clock.advance(timedelta(hours=5))
-    table.commit([], kind="COMPACT", user="lakewarden-1.manifests", merging=True)
+    table.commit([], kind="COMPACT", user=user, merging=True)
     assert view_of(table).unseen_since == {Service.COMPACTION: first}
 
 
