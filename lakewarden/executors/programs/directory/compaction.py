@@ -132,7 +132,7 @@ class CompactionSteps:
 
     def _nothing(self, changes_at: Any) -> NothingToDo:
         ended = f", and {self._ended_earlier} exchanges of an earlier run were ended" if self._ended_earlier else ""
-        rest = None if changes_at is None else max(_LEAST_REST, changes_at - self._clock.now())
+        rest = None if changes_at is None else min(_REST, max(_LEAST_REST, changes_at - self._clock.now()))
         return NothingToDo(reason=f"no partition is to be compacted{ended}", again=rest)
 
     def execute(self, plan: Plan) -> None:

@@ -120,7 +120,7 @@ class ObjectCompactionSteps:
         self._due = due(folders, self._rules, now)
         if not self._due:
             at = compaction_needs(folders, self._rules, now).changes_at
-            rest = None if at is None else max(at - now, _LEAST_REST)
+            rest = None if at is None else min(_REST, max(_LEAST_REST, at - now))
             return NothingToDo(reason="no partition is to be compacted", again=rest)
         first = self._due[: self._options.max_partitions]
         return Plan(instant=None, file_groups=len(first), bytes=sum(folders[path].small_bytes for path in first))

@@ -112,7 +112,7 @@ class PartitionCommitSteps:
         self._due = due(folders, self._rules, now)
         if not self._due:
             needs = needs_of(folders, self._rules, now)
-            rest = _LEAST_REST if needs.changes_at is None else max(_LEAST_REST, needs.changes_at - now)
+            rest = _LEAST_REST if needs.changes_at is None else min(_REST, max(_LEAST_REST, needs.changes_at - now))
             return NothingToDo(reason=f"no partition is to be committed: {needs.summary}", again=rest)
         return Plan(instant=None)
 

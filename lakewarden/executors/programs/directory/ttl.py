@@ -23,7 +23,7 @@ from lakewarden.executors.programs.directory.table_of import table_of
 from lakewarden.planners.formats.directory.expiring.expiry import ExpiryTerm, term_of, why_kept
 from lakewarden.planners.formats.directory.expiring.needs import expired, ttl_needs
 from lakewarden.planners.formats.directory.listing.again import FreshListings
-from lakewarden.planners.formats.directory.listing.names import OURS
+from lakewarden.planners.formats.directory.listing.names import DROP, OURS
 from lakewarden.planners.formats.directory.listing.walk import location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
 from lakewarden.planners.formats.directory.options.options_of import options_of
@@ -107,7 +107,7 @@ class TtlSteps:
                 self._keep(path, str(strange))
         if not self._chosen:
             at = ttl_needs(folders, self._term, now).changes_at
-            rest = _REST if paths or at is None else max(_LEAST_REST, at - now)
+            rest = _REST if paths or at is None else min(_REST, max(_LEAST_REST, at - now))
             return NothingToDo(reason="no partition that can be deleted has expired", again=rest)
         return Plan(
             instant=None,
@@ -127,7 +127,7 @@ class TtlSteps:
             try:
                 if self._is_kept(path, old, looks):
                     continue
-                run, home, listing = self._assignment.run, self._own.new(), self._listing
+                run, home, listing = self._assignment.run, self._own.new(DROP), self._listing
                 if drop(self._table.location, home, path, run=run, old=old, reach=self._reach, listing=listing):
                     partitions, files = partitions + 1, files + len(old)
                     size += sum(one.size for one in old.values())

@@ -50,7 +50,6 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableIdentity, TableView, WriterActivity
 from lakewarden.planners.ports import MOST_FILES, DeepListing, Observation, Storage
 from lakewarden.planners.settings import shown
-from lakewarden.planners.storage.local import LocalStorage
 
 _TICK = timedelta(seconds=2)
 """Two changes within it may leave the time of a folder as it is."""
@@ -248,10 +247,9 @@ def _others(
     options = table_options(table)
     ours = [service for service in (Service.COMPACTION, Service.TTL, Service.ORPHANS) if service in table.policies]
     chosen = options_of(table, Service.COMPACTION, CompactionOptions)
-    left = places.unfinished(table.location, storage, chosen) if ours else None
-    # each of them ends what a run has left on a disk: one may be Blocked or paused
-    ends = ours if isinstance(storage, LocalStorage) else [Service.COMPACTION]
-    unfinished = dict.fromkeys(ends, left)
+    left = places.unfinished(table.location, storage, chosen) if ours else {}
+    # each of them ends what another one has left, if that is no longer configured
+    unfinished = {service if service in ours else ours[0]: why for service, why in left.items()}
     if Service.COMPACTION in ours:
         rules = compaction_rules(options, chosen, usual=usual)
         left_over = unfinished.get(Service.COMPACTION)

@@ -63,10 +63,10 @@ class OwnFolder:
         except LakewardenError as away:
             raise _NotListedError(str(away)) from away
 
-    def new(self) -> str:
-        """Return a place for one act. Nothing is there yet."""
+    def new(self, kind: str = "") -> str:
+        """Return a place for one act, with a name that begins with its kind. Nothing is there yet."""
         self._place.mkdir(exist_ok=True)
-        return str(self._place / secrets.token_hex(8))
+        return str(self._place / f"{kind}{secrets.token_hex(8)}")
 
     def require_exchange(self) -> None:
         """Raise PermanentError if the disk cannot exchange two folders: two empty ones are tried."""

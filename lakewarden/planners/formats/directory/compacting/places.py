@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from lakewarden.planners.formats.directory.compacting.acts import act_of
-from lakewarden.planners.formats.directory.listing.names import OURS
+from lakewarden.planners.formats.directory.listing.names import DROP, OURS
 from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions, Publication
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
@@ -79,15 +80,16 @@ def is_s3(location: str, storage: Storage) -> bool:
     return location.startswith("s3://") and isinstance(storage, ObjectStorage)
 
 
-def unfinished(location: str, storage: Storage, options: CompactionOptions) -> str | None:
-    """Return in words what an earlier run has left; None if there is nothing."""
+def unfinished(location: str, storage: Storage, options: CompactionOptions) -> Mapping[Service, str]:
+    """Return in words what earlier runs have left, by the service that acted."""
     if not isinstance(storage, LocalStorage):
         if options.publication is Publication.EXCHANGE or not is_s3(location, storage):
-            return None
+            return {}
         act = act_of(location, storage)
-        return None if act is None else f"an act of the run {printable(act.run)} is {act.progress.value}"
+        return {} if act is None else {Service.COMPACTION: f"an act of the run {printable(act.run)} is {act.progress}"}
     try:
-        left = len(storage.listing(f"{location}/{OURS}", most=MOST_FILES))
+        names = [one.name for one in storage.listing(f"{location}/{OURS}", most=MOST_FILES)]
     except FileNotFoundError:
-        return None
-    return f"a run that ended early has left {left} acts in {OURS}" if left else None
+        return {}
+    left = Counter(Service.TTL if name.startswith(DROP) else Service.COMPACTION for name in names)
+    return {one: f"a run that ended early has left {count} acts in {OURS}" for one, count in left.items()}

@@ -31,6 +31,8 @@ _STAGED_PARTS = (".inprogress.", "._COPYING_")
 _STAGED_ENDS = (".inprogress", ".tmp", "._COPYING_")
 OURS = "_lakewarden"
 """The folder below a directory in which compaction writes. Readers overlook it."""
+DROP = "drop-"
+"""So begin the names of the folders in it that hold partitions which ttl has moved away."""
 
 _HARMLESS = frozenset({OURS, "_SUCCESS", "_metadata", "_common_metadata", ".DS_Store", "_spark_metadata", ".snapshot"})
 _HARMLESS_BEGINNINGS = ("_committed_", "_started_", ".Trash", ".nfs")

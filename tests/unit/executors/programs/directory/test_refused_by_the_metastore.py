@@ -168,8 +168,8 @@ def test_a_folder_to_which_another_partition_leads_is_not_listed_twice(trips: Tr
     assert trips.hours() == ["hr=07"]
 
 
-def test_what_a_killed_ttl_has_left_is_for_every_service(trips: Trips) -> None:
-    """Any of them ends it. Compaction may be Blocked, as by the list of a streaming sink."""
+def test_what_a_killed_ttl_has_left_is_for_the_next_ttl(trips: Trips) -> None:
+    """Compaction may be Blocked, as by the list of a streaming sink. A run that is under way calls no other service."""
     trips.write(7)
     trips.commit()
     with pytest.raises(KilledError):
@@ -187,4 +187,4 @@ def test_what_a_killed_ttl_has_left_is_for_every_service(trips: Trips) -> None:
     )
     trips.write(8)
     view = DirectoryFormat().observe(table, LocalStorage(), None, now=NOW).view
-    assert {service for service, backlog in view.backlogs.items() if backlog.unfinished} == set(table.policies)
+    assert {service for service, backlog in view.backlogs.items() if backlog.unfinished} == {Service.TTL}

@@ -128,6 +128,14 @@ def test_a_partition_in_the_list_of_a_streaming_sink_is_kept(tmp_path: Path, log
     assert blocked is (log == "_spark_metadata")
 
 
+def test_a_run_that_finds_nothing_rests_for_an_hour_at_most(tmp_path: Path) -> None:
+    """Rows may come into a partition of long ago before the next one expires."""
+    made(tmp_path, 9)
+    outcome, _ = run(tmp_path)
+    assert isinstance(outcome, NothingToDo)
+    assert outcome.again == timedelta(hours=1)
+
+
 def test_a_partition_that_is_written_to_now_is_kept_although_its_time_is_long_ago(tmp_path: Path) -> None:
     """Late data keeps it until it is inactive."""
     made(tmp_path, 1)
