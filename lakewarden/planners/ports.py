@@ -115,9 +115,10 @@ class DeepListing(Protocol):
     """A storage that lists a folder with all below it in one go: an object store, which knows keys and no folders."""
 
     def each_below(self, location: str, take: Callable[[str, FileEntry], None]) -> None:
-        """Give `take` every file below a folder, with its path below it, in the order of the paths.
+        """Give `take` every file below a folder, with its path below it, in the order of the paths. If it raises
+        StopIteration, the listing ends.
 
-        Raises FileNotFoundError where there is none, and what `take` raises.
+        Raises FileNotFoundError where there is none, and what else `take` raises.
         """
         ...
 

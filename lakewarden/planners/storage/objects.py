@@ -164,7 +164,10 @@ class ObjectStorage:
                     if found["path"] == path:
                         continue
                     empty = False
-                    take(below, _entry(below, found))
+                    try:
+                        take(below, _entry(below, found))
+                    except StopIteration:
+                        return
             if empty:
                 raise FileNotFoundError(location)
 

@@ -19,12 +19,14 @@ def age_of_orphans(table: DirectoryTableOptions, options: OrphansOptions) -> tim
 
 
 def with_orphans(folders: Mapping[str, Folder], age: timedelta, now: datetime) -> dict[str, Folder]:
-    """Return the folders with parts, or with folders of parts, that may be orphans."""
+    """Return the folders with parts, or with folders of parts, that may be orphans. No store is asked to delete the
+    empty objects that mark folders.
+    """
     before = (now - age).timestamp()
     return {
         path: folder
         for path, folder in folders.items()
-        if (folder.staged or folder.staging) and folder.oldest_staged < before
+        if (folder.staged or (folder.staging and not folder.hollow_since)) and folder.oldest_staged < before
     }
 
 
@@ -35,8 +37,8 @@ def orphans_needs(
     found = with_orphans(folders, age, now)
     later = (
         moment(folder.oldest_staged) + age
-        for path, folder in folders.items()
-        if folder.oldest_staged and path not in found
+        for folder in folders.values()
+        if folder.oldest_staged >= (now - age).timestamp()
     )
     changes_at = min(later, default=None)
     if not found and unfinished is None:

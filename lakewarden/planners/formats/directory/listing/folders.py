@@ -31,8 +31,10 @@ class Folder:
     usual time between two changes, in seconds; None where too few are known. `has_folders`: there are folders below
     that may hold data. `small` counts the data files below the size that compaction calls small, and `small_bytes` are
     theirs. An empty file is none of them. `oldest_staged` is the oldest change of a part in progress, or of a folder
-    of such parts; 0 where there is none. `unexplained` is the name of such a folder that no known writer gives.
-    `has_log`: the list of a streaming sink lies in it.
+    of such parts; 0 where there is none. `staging_name` is the name of such a folder, if possible of one that is
+    unexplained. `hollow_since` is the newest change of an object in such folders, if none of them holds a byte: only
+    empty objects that mark folders; 0 otherwise, and always on disks. `has_log`: the list of a streaming sink lies in
+    it.
     """
 
     files: int = 0
@@ -48,7 +50,8 @@ class Folder:
     small: int = 0
     small_bytes: int = 0
     oldest_staged: float = 0.0
-    unexplained: str = ""
+    staging_name: str = ""
+    hollow_since: float = 0.0
     has_log: bool = False
 
     @property
@@ -61,6 +64,11 @@ class Folder:
         if self.marker is not None and self.changed <= self.marker + _OF_THE_MARKER:
             return self.newest
         return max(self.newest, self.changed)
+
+    @property
+    def unexplained(self) -> str:
+        """The name of a folder of parts that no known writer gives; empty if there is none."""
+        return "" if may_be_orphan(self.staging_name, is_folder=True) else self.staging_name
 
     @property
     def is_partition(self) -> bool:
@@ -89,7 +97,10 @@ class FolderSum:
         self._staged_at = 0.0
         self._staging = 0
         self._oldest_staged = 0.0
-        self._unexplained = ""
+        self._staging_name = ""
+        self._last_folder = ""
+        self._newest_key = 0.0
+        self._bytes_below = 0
         self._has_folders = False
         self._has_log = False
 
@@ -117,9 +128,21 @@ class FolderSum:
         self._has_folders = self._has_folders or kind is EntryKind.DATA
         if kind is EntryKind.STAGED:
             self._staging += 1
-            if not may_be_orphan(name, is_folder=True):
-                self._unexplained = name
+            if not self._staging_name or not may_be_orphan(name, is_folder=True):
+                self._staging_name = name
             self._oldest_staged = min(self._oldest_staged or written, written)
+
+    def add_key_below(self, name: str, kind: EntryKind, *, size: int, written: float) -> None:
+        """Add a file at any depth of a hidden folder, in a store that knows keys alone. Keys of one folder come in one
+        piece.
+        """
+        if name != self._last_folder:
+            self._last_folder = name
+            self.add_folder(name, kind, written=written)
+        if kind is EntryKind.STAGED:
+            self._oldest_staged = min(self._oldest_staged or written, written)
+            self._newest_key = max(self._newest_key, written)
+            self._bytes_below += size
 
     def folder(self, *, changed: float = 0.0) -> Folder:
         """Return the sum of all that was added."""
@@ -135,7 +158,8 @@ class FolderSum:
             interval=usual_interval(self._written),
             has_folders=self._has_folders,
             oldest_staged=self._oldest_staged,
-            unexplained=self._unexplained,
+            staging_name=self._staging_name,
+            hollow_since=0.0 if self._bytes_below else self._newest_key,
             small=self._small,
             small_bytes=self._small_bytes,
             has_log=self._has_log,

@@ -7,6 +7,7 @@ and those above them.
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -114,6 +115,9 @@ class Walk:
         for entry in entries:
             kind = self.kinds(entry.name)
             if entry.is_folder:
+                if kind is EntryKind.STAGED and isinstance(self.storage, DeepListing):
+                    self._add_keys_below(tally, path, entry.name, self.storage)
+                    continue
                 tally.add_folder(entry.name, kind, written=entry.modified.timestamp())
                 if kind is EntryKind.DATA:
                     below[posixpath.join(path, entry.name)] = entry.modified.timestamp()
@@ -124,6 +128,19 @@ class Walk:
             self.digests[path] = digest(entries)
         _refuse_too_much(self.location, path, len(self.folders))
         return below
+
+    def _add_keys_below(self, tally: FolderSum, path: str, name: str, store: DeepListing) -> None:
+        """Add what lies in a folder of parts, up to the first object with a byte. There may be nothing:
+        SeaweedFS 4.48 still lists the `_temporary` of a job that has ended.
+        """
+
+        def add(_: str, entry: FileEntry) -> None:
+            tally.add_key_below(name, EntryKind.STAGED, size=entry.size, written=entry.modified.timestamp())
+            if entry.size > 0:
+                raise StopIteration
+
+        with contextlib.suppress(FileNotFoundError):
+            store.each_below(location_of(self.location, posixpath.join(path, name)), add)
 
     def _leave_out_a_table(self, path: str, names: Collection[str]) -> bool:
         """Whether a folder is a table of another format, by the `names` of the folders in it. It is left out, with all
@@ -204,7 +221,6 @@ class _Sums:
         self._small_below = small_below
         self._open: dict[str, FolderSum] = {"": self._new()}
         self._done: dict[str, Folder] = {}
-        self._last_hidden = ("", "")
         self.suspects: dict[str, set[str]] = {}
 
     def add(self, path: str, entry: FileEntry) -> None:
@@ -215,9 +231,7 @@ class _Sums:
             if may_be_of_a_table(level):
                 self.suspects.setdefault(folder, set()).add(level)
             if kind is not EntryKind.DATA:
-                if self._last_hidden != (folder, level):
-                    self._tally(folder).add_folder(level, kind)
-                    self._last_hidden = (folder, level)
+                self._tally(folder).add_key_below(level, kind, size=entry.size, written=entry.modified.timestamp())
                 return
             self._tally(folder).add_folder(level, kind)
             folder = posixpath.join(folder, level)

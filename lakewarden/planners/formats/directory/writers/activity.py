@@ -48,15 +48,22 @@ def quiet_time(folder: Folder, usual: float | None, options: DirectoryTableOptio
 
 
 def in_progress(folder: Folder, options: DirectoryTableOptions, now: datetime) -> bool:
-    """Whether a folder holds a part in progress that is not abandoned, or a folder of such parts. The time of such a
-    folder does not show what happens deeper in it: it is never abandoned.
-    """
-    if folder.staging > 0:
+    """Whether a folder holds a part in progress that is not abandoned, or a folder of such parts."""
+    if _is_staging(folder, options, now):
         return True
     if folder.staged == 0:
         return False
     horizon = options.abandoned_after
     return horizon is None or now - moment(folder.staged_at) <= horizon
+
+
+def _is_staging(folder: Folder, options: DirectoryTableOptions, now: datetime) -> bool:
+    """Whether a folder of parts lies in a folder. On a disk the time of such a folder does not show what happens deeper
+    in it: it is never abandoned. On an object store one that holds no byte is abandoned after `restore_horizon`.
+    """
+    if folder.staging == 0 or not folder.hollow_since or options.restore_horizon is None:
+        return folder.staging > 0
+    return now - moment(folder.hollow_since) <= options.restore_horizon
 
 
 def active(
@@ -67,7 +74,7 @@ def active(
     """
     if in_progress(folder, options, now):
         return Active(reason=f"{_parts(folder.staged + folder.staging)} in progress{_named(folder)}")
-    staging = next((one for one in above if one.staging > 0), None)
+    staging = next((one for one in above if _is_staging(one, options, now)), None)
     if staging is not None:
         return Active(reason=f"a folder above holds parts in progress{_named(staging)}")
     quiet = quiet_time(folder, usual, options)
@@ -78,7 +85,7 @@ def active(
 
 
 def _named(folder: Folder) -> str:
-    return f" ({shown(folder.unexplained)})" if folder.unexplained else ""
+    return f" ({shown(folder.staging_name)})" if folder.staging_name else ""
 
 
 def _parts(count: int) -> str:

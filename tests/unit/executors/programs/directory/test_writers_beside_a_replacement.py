@@ -91,6 +91,53 @@ def test_a_writer_that_has_begun_where_the_metastore_leads_is_waited_for(clicks:
     assert clicks.rows(HOUR) == clicks.rows_by_metastore() == rows + Counter(["late,1"])
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("lost", ["nothing", "the journal"])
+def test_a_kill_while_rows_of_a_writer_move_into_the_partition_loses_none(clicks: Clicks, lost: str) -> None:
+    """Whatever request it comes before or after. A reader by the metastore finds each row once at every moment. A
+    deletion of the journal makes the run lead the entry back without a plan.
+    """
+    at = 0
+    while True:
+        at += 1
+        clicks.metastore.partitions.clear()
+        for folder in (HOUR, "_lakewarden"):
+            _empty(clicks, folder)
+        clicks.fill()
+        rows = clicks.rows(HOUR)
+        clicks.run("metastore")
+        place, added = _led_to(clicks), Counter(["late,1"])
+        clicks.put(f"{place}/part-spark-1", "late,1\n")
+        if lost == "the journal":
+            clicks.files.rm(f"{clicks.location}/_lakewarden/act.json")
+        count, told = 0, list[str]()
+
+        def die(what: str) -> None:
+            nonlocal count
+            count += 1
+            told.append(what)  # noqa: B023 - as below
+            if count == at:  # noqa: B023 - it is called within this turn
+                raise KilledError
+
+        try:
+            for number in range(1, 4):
+                clicks.run("metastore", now=LATER + number * GRACE, tell=die)
+                if number == 1:  # it was told the location before readers were led back
+                    clicks.put(f"{place}/part-spark-2", "late,2\n")
+                    added["late,2"] = 1
+        except KilledError:
+            pass
+        else:
+            break
+        found = clicks.rows_by_metastore()
+        assert found - Counter(["late,2"]) == rows + Counter(["late,1"]), told[-1]
+        until_over(clicks, "metastore", now=LATER + 5 * GRACE)
+        assert clicks.rows(HOUR) == clicks.rows_by_metastore() == rows + added, told[-1]
+        assert clicks.places() == {HOUR}, told[-1]
+        assert {name.rpartition("/")[2] for name in clicks.own()} == {"act.json"}, told[-1]
+    assert at > 10
+
+
 @pytest.mark.parametrize("replace", ["all files", "one file, under its name"])
 def test_a_partition_that_a_writer_replaces_during_the_grace_has_the_rows_of_the_writer(
     clicks: Clicks, replace: str

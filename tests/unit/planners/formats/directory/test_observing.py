@@ -6,6 +6,7 @@ import gc
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakewarden.planners.formats.directory.expiring.orphans import orphans_needs, with_orphans
 from lakewarden.planners.formats.directory.format import DirectoryFormat
 from lakewarden.planners.formats.directory.listing.folders import Folder
 from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
@@ -81,10 +83,16 @@ class AllBelow(LocalStorage):
         return None
 
     def each_below(self, location: str, take: Callable[[str, FileEntry], None]) -> None:
-        for file in sorted(one for one in Path(location).rglob("*") if one.is_file()):
+        files = sorted(one for one in Path(location).rglob("*") if one.is_file())
+        if not files:
+            raise FileNotFoundError(location)
+        for file in files:
             modified = datetime.fromtimestamp(file.stat().st_mtime, UTC)
             entry = FileEntry(name=file.name, size=file.stat().st_size, modified=modified)
-            take(str(file.relative_to(location)), entry)
+            try:
+                take(str(file.relative_to(location)), entry)
+            except StopIteration:
+                return
 
 
 STORES = pytest.mark.parametrize("storage", [LocalStorage(), AllBelow()], ids=["disk", "keys"])
@@ -101,6 +109,32 @@ def test_a_table_of_another_format_is_never_a_directory(tmp_path: Path, other: s
     put(folder / other, NOW)
     with pytest.raises(PermanentError, match=f"is no plain directory: .*{other}"):
         observed(folder)
+
+
+def test_a_folder_of_parts_that_a_store_still_lists_without_a_file_holds_nothing_back(tmp_path: Path) -> None:
+    """SeaweedFS lists the `_temporary` of a job of Spark that has ended. On a disk a job may have begun in it."""
+    folder = made(tmp_path / "trips", hours=1)
+    (folder / "_temporary" / "0").mkdir(parents=True)
+    for storage, kind in ((AllBelow(), "1 to be committed"), (LocalStorage(), "2 active")):
+        seen = observed(folder, storage=storage, now=NOW - HOUR)
+        assert kind in observed(folder, seen, storage=storage).view.kind
+    put(folder / "_temporary/1/_temporary/part-1", NOW - 5 * HOUR)
+    assert "2 active" in observed(folder, seen, storage=AllBelow()).view.kind
+
+
+def test_a_folder_of_parts_without_a_byte_is_given_up_after_the_horizon_on_an_object_store(tmp_path: Path) -> None:
+    """S3A writes an empty object for `_temporary/0/`. It stays if the job is killed, and orphans cannot delete it."""
+    folder = made(tmp_path / "trips", hours=1)
+    put(folder / "_temporary" / "0", NOW - 2 * HOUR, b"")
+    for horizon, kind in ((timedelta(hours=3), "2 active"), (HOUR, "1 to be committed"), (None, "2 active")):
+        options = DirectoryTableOptions(restore_horizon=horizon)
+        seen = observed(folder, storage=AllBelow(), options=options)
+        assert kind in seen.view.kind
+        assert kind in observed(folder, seen, storage=AllBelow(), options=options, now=NOW + HOUR / 2).view.kind
+    hollow = Folder(staging=1, oldest_staged=1.0, hollow_since=1.0)
+    assert orphans_needs({"": hollow}, HOUR, NOW).changes_at is None
+    assert with_orphans({"": hollow}, HOUR, NOW) == {}
+    assert with_orphans({"": replace(hollow, hollow_since=0.0)}, HOUR, NOW)
 
 
 @STORES
