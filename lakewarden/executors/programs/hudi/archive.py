@@ -59,7 +59,7 @@ class ArchiveSteps:
     def plan(self) -> Plan | NothingToDo:
         """Count the instants that may be archived, or say what holds them."""
         archiving = self._read()
-        if not archiving.going:
+        if not archiving.instants:
             return NothingToDo(reason=archiving.reason)
         refuse_unknown_manifests(self._table)
         return Plan(instant=None, instants=archiving.instants)
@@ -78,9 +78,11 @@ class ArchiveSteps:
         with translated(Step.COMMIT), self._table.client.locked():
             archiving = self._read(locked=True)
             archived = 0
-            if archiving.going:
+            if archiving.instants:
                 remove_half_manifests(self._table)
-                archived = self._table.client.archive(keep=archiving.commits - archiving.going)
+                archived = self._table.client.archive_left_behind(archiving.left_behind)
+            if archiving.going:
+                archived += self._table.client.archive(keep=archiving.commits - archiving.going)
         more = {GOES_ON: 1} if archived and archiving.going == BATCH else {}
         return {"instants_archived": archived, **more}
 

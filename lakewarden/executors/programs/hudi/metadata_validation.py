@@ -14,6 +14,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.listings import AT_ONCE, Listings
+from lakewarden.planners.formats.hudi.history.completed import completed_instants
 from lakewarden.planners.formats.hudi.indexes.metadata_check import Committed, Differences, Folders, differences, named
 from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.model.clock import Clock, SystemClock
@@ -92,11 +93,10 @@ class MetadataValidationSteps:
         return found, _count(stored)
 
     def _committed(self, view: TableView) -> Committed:
-        times = [instant.time for instant in view.timeline.instants]
+        properties = self._table.properties()
         return Committed(
-            completed=frozenset(instant.time for instant in view.timeline.instants if not instant.pending),
-            before=min(times, default=""),
-            appended=self._table.properties().layout is Layout.V1,
+            instants=completed_instants(view.timeline.instants, properties, self._table.storage),
+            appended=properties.layout is Layout.V1,
             quiet=not view.writers.in_flight,
         )
 

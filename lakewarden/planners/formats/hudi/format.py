@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from lakewarden.planners.formats.hudi.archived import archived_page
 from lakewarden.planners.formats.hudi.backlog.needs import needs_commits
 from lakewarden.planners.formats.hudi.catalogs import Catalog, as_found, tables_in
 from lakewarden.planners.formats.hudi.contradictions import contradictions
-from lakewarden.planners.formats.hudi.history.pages import archived_page
 from lakewarden.planners.formats.hudi.metadata.table_properties import CLAIM, HOME
 from lakewarden.planners.formats.hudi.metadata.tokens import Tokens
 from lakewarden.planners.formats.hudi.observing import observed

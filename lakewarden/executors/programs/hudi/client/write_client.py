@@ -25,6 +25,7 @@ _LOCK_IS_HELD = False  # the parameter asks whether to take it
 _WITHOUT_LOCKING = True
 _AND_LEAVE_ITS_PLAN = False
 _OF_ALL = False
+_IN_ANY_STATE = False  # the parameter asks for the last state of each alone
 _OF_WRITES = True  # the rollbacks of compactions and clusterings left out
 _NO_RESTORE = False
 _ANEW = True  # whatever was there
@@ -315,6 +316,28 @@ class HudiClient:
         # The archiver has read it. Its writer insists on a greater one.
         settings.setValue("hoodie.keep.max.commits", str(keep + 1))
         return int(archiver.archiveIfRequired(self.java.getEngineContext(), _LOCK_IS_HELD))
+
+    def archive_left_behind(self, times: Collection[str]) -> int:
+        """Move completed instants that Hudi's archive leaves behind, and return how many were moved. For layout 2, to
+        be called under the lock. A kill leaves an instant in both timelines, and the next call moves it again.
+        """
+        if not times:
+            return 0
+        every_state = (
+            self._meta.getTimelineLayout().getTimelineFactory().createActiveTimeline(self._meta, _IN_ANY_STATE)
+        )
+        files: dict[str, list[Any]] = {time: [] for time in sorted(times)}
+        for one in _each(every_state.getInstants().iterator()):
+            if str(one.requestedTime()) in files:
+                files[str(one.requestedTime())].append(one)
+        action = self.hudi.common.table.timeline.ActiveAction
+        moved = self.java_list(action.fromInstants(self.java_list(found)) for found in files.values() if found)
+        writer = self._jvm.org.apache.hudi.client.timeline.versioning.v2.LSMTimelineWriter
+        writer.getInstance(self.java.getConfig(), self.table()).write(moved, self.none(), self.none())
+        for found in files.values():
+            for one in sorted(found, key=lambda one: bool(one.isCompleted())):  # so that a kill leaves none pending
+                every_state.deleteInstantFileIfExists(one)
+        return int(moved.size())
 
     def choose_partitions(self, partitions: Sequence[str]) -> None:
         """Let a clustering be planned in these partitions and no others. A table without partitions (`""`) cannot be

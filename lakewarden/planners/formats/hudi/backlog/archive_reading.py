@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from lakewarden.planners.formats.hudi.backlog.archiving import (
     BATCH,
+    MOVED_WITH_COMMITS,
     Archiving,
     Commit,
     GroupKey,
@@ -22,6 +23,7 @@ from lakewarden.planners.formats.hudi.backlog.archiving import (
     overtaken_pins,
     taken_back_pins,
 )
+from lakewarden.planners.formats.hudi.history.completed import archived_since, first_shown
 from lakewarden.planners.formats.hudi.metadata.commits import logged_at
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, InstantFiles, Layout
 from lakewarden.planners.formats.hudi.metadata.payloads import (
@@ -87,12 +89,31 @@ class ArchiveReading:
             if kept:
                 going, reason = archivable(commits, [*pins, *kept], keep_min=keep_min, keep_max=keep_max)
         going = going[:BATCH]
+        left = self._left_behind(timeline, properties, until=going[-1].time if going else "")
         return Archiving(
             commits=len(done),
             going=len(going),
-            instants=len(going) + (timeline.services_before(going[-1].time) if going else 0),
+            left_behind=left,
+            instants=len(left) + len(going) + (timeline.services_before(going[-1].time) if going else 0),
             reason=reason,
         )
+
+    def _left_behind(self, timeline: _Timeline, properties: TableProperties, *, until: str) -> Sequence[str]:
+        """Return the completed instants that Hudi's archive would leave behind, or that one has left: they are moved by
+        us. It never moves an `indexing` or a `restore`, and no clean or rollback that was pending when it came by.
+        """
+        first = first_shown(timeline.instants)
+        if properties.layout is Layout.V1 or first is None:
+            return ()
+        archived = [one.time for one in archived_since(first.time, properties, self._storage) if one.action in COMMITS]
+        passed = max(archived, default="")
+        return [
+            one.time
+            for one in timeline.instants
+            if one.state is State.COMPLETED
+            and one.action.completed_as not in {*COMMITS, Action.SAVEPOINT}
+            and one.time < (passed if one.action in MOVED_WITH_COMMITS else max(passed, until))
+        ]
 
     def _commits(self, timeline: _Timeline, properties: TableProperties) -> Sequence[Commit]:
         done = timeline.done(COMMITS)
@@ -109,6 +130,10 @@ class ArchiveReading:
             before = [one.time for one in timeline.done(COMMITS) if one.time < writing[0].time]
             at = before[-1] if before else writing[0].time
             yield Pin(at=at, reason=f"{writing[0].action} {writing[0].time} is pending")
+        for one in pending:
+            if one not in writing:  # no plan of Hudi's would see the log files of a commit that is archived after it
+                yield Pin(at=one.time, reason=f"{one.action} {one.time} is pending, and no archive goes past it")
+                break
         for savepoint in timeline.done((Action.SAVEPOINT,))[:1]:
             yield Pin(at=savepoint.time, reason=f"savepoint {savepoint.time}")
         yield from self._cleaning(timeline, properties)
@@ -218,7 +243,7 @@ class _Timeline:
 
     def services_before(self, time: str) -> int:
         """Return how many cleans and rollbacks are archived with the commits up to `time`."""
-        return sum(one.time < time for one in self.done((Action.CLEAN, Action.ROLLBACK)))
+        return sum(one.time < time for one in self.done(MOVED_WITH_COMMITS))
 
 
 def _at_once(what: Callable[[_T], _Found], of: Collection[_T]) -> Sequence[_Found]:

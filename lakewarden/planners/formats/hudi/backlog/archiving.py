@@ -1,9 +1,10 @@
 """Which commits may leave the active timeline, and why the others stay.
 
-Hudi's own archiver (`TimelineArchiverV1`, `TimelineArchiverV2`) keeps what follows a pending instant, a savepoint, the
-last compaction of the metadata table, and files that were replaced and not yet cleaned. It does not keep the
-checkpoints of writers. Structured Streaming looks for its last batch, and Hudi Streamer for its checkpoint, in active
-commits only. If the last commit of a query is archived, the query writes its last batch twice (docs/hudi.md).
+Hudi's own archiver (`TimelineArchiverV1`, `TimelineArchiverV2`) keeps what follows a pending write, a savepoint, the
+last compaction of the metadata table, and files that were replaced and not yet cleaned. It goes past every other
+instant that it leaves on the timeline, and then plans leave out log files (`history/completed.py`). It does not keep
+the checkpoints of writers. Structured Streaming looks for its last batch, and Hudi Streamer for its checkpoint, in
+active commits only. If the last commit of a query is archived, the query writes its last batch twice (docs/hudi.md).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_text import from_json
-from lakewarden.planners.formats.hudi.metadata.names import InstantFiles
+from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles
 from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED
 from lakewarden.planners.formats.hudi.options.service_options import CleanPolicy
 from lakewarden.planners.model.instant import Service
@@ -22,6 +23,9 @@ from lakewarden.planners.model.table import Table
 
 BATCH = 1000
 """The most commits that are archived at a time. The run holds the table's lock meanwhile."""
+
+MOVED_WITH_COMMITS = frozenset({Action.CLEAN, Action.ROLLBACK})
+"""What Hudi's archive moves besides commits, once it is completed."""
 
 _RETAINED_BY_HUDI = 10
 """`hoodie.clean.commits.retained` as Hudi sets it."""
@@ -65,12 +69,13 @@ class Pin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Archiving:
-    """How many of the oldest `commits` may go, how many instants that is with the cleans and rollbacks between them,
-    and why not more.
+    """How many of the oldest `commits` may go, how many instants that is with the services between them, and why not
+    more. `left_behind` are the times of completed instants that Hudi would leave behind, or has left.
     """
 
     commits: int
     going: int
+    left_behind: Sequence[str] = ()
     instants: int
     reason: str
 

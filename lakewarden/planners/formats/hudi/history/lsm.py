@@ -20,9 +20,11 @@ from typing import Any
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_text import from_json
 from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import shown
+from lakewarden.planners.storage.locations import canonical_location
 
 _NAME = re.compile(r"(\d{14,23})_(\d{14,23})_\d\.parquet", re.ASCII)
 _TIME = re.compile(r"\d{14,23}", re.ASCII)
@@ -86,8 +88,20 @@ def _file(entry: Mapping[str, Any]) -> HistoryFile:
     return HistoryFile(name=name, size=size, first=found[1], last=found[2])
 
 
-def read_history(folder: str, file: HistoryFile, storage: Storage) -> Sequence[Archived]:
-    """Return the instants of a file. Only the columns that are needed are read.
+def history_folder(properties: TableProperties) -> str:
+    """Return the folder of a table's archive. Raises PermanentError if it lies outside the table's timeline."""
+    timeline = properties.timeline_folder
+    folder = f"{timeline}/{properties.history}"
+    if not properties.history or canonical_location(folder) != f"{canonical_location(timeline)}/{properties.history}":
+        raise PermanentError(
+            f"the archive {shown(folder)} lies outside its timeline: set hoodie.timeline.history.path to a "
+            "folder in it"
+        )
+    return folder
+
+
+def read_history(folder: str, file: HistoryFile, storage: Storage, *, operations: bool = True) -> Sequence[Archived]:
+    """Return the instants of a file. Only the columns that are needed are read: without `operations` not the metadata.
 
     Raises PermanentError if it is damaged. Raises what the storage raises.
     """
@@ -100,7 +114,7 @@ def read_history(folder: str, file: HistoryFile, storage: Storage) -> Sequence[A
         opened = parquet.ParquetFile(source)
         if opened.metadata.num_rows > _MOST_ROWS:
             raise PermanentError(f"{path} has more than {_MOST_ROWS} instants, which Lakewarden does not read")
-        told = _metadata_bytes(opened.metadata) <= _MOST_METADATA
+        told = operations and _metadata_bytes(opened.metadata) <= _MOST_METADATA
         columns = [*_COLUMNS, "metadata"] if told else [*_COLUMNS]
         batches = opened.iter_batches(batch_size=256, columns=columns, use_threads=False)
         return tuple(one for batch in batches for one in _instants(batch.to_pylist()))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from lakewarden.planners.formats.hudi.history.completed import CompletedInstants
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile, file_group
 
 Folders = Mapping[str, Collection[str]]
@@ -21,12 +22,11 @@ _WRITTEN_BY = re.compile(r"(?:\.[^/]+?_(\d{14,17})\.log\.\d+.*)|(?:[^/]+_(\d{14,
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Committed:
-    """The instants that are part of the table: those in `completed`, and those `before` the oldest that the timeline
-    still shows. `appended`: the name of a log file has the instant of its slice, and not of its write (layout 1).
+    """Which files belong to a table, by the `instants` that were completed. `appended`: the name of a log file has the
+    instant of its slice, and not of its write (layout 1). `quiet`: no write is in flight, and none was rolled back.
     """
 
-    completed: frozenset[str]
-    before: str
+    instants: CompletedInstants
     appended: bool = False
     quiet: bool = True
 
@@ -38,8 +38,7 @@ class Committed:
         in_log, in_base = found.groups()
         if in_log is not None and self.appended and not self.quiet:
             return False
-        time = in_log or in_base
-        return time in self.completed or time < self.before
+        return self.instants.at(in_log or in_base) is not None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,25 +69,7 @@ def differences(known: Folders, stored: Folders, committed: Committed) -> Differ
     return Differences(unknown=frozenset(unknown), gone=frozenset(gone))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CommittedBefore:
-    """When the files of a table became part of it: by `completed`, the times of completion by instant, and, of those
-    `before` the oldest that the timeline still shows, at their own time. `appended` and `quiet` as in `Committed`.
-    """
-
-    completed: Mapping[str, str]
-    before: str
-    appended: bool = False
-    quiet: bool = True
-
-    def at(self, time: str) -> str | None:
-        """Return when an instant was completed. None if it was not."""
-        return self.completed.get(time, time if time < self.before else None)
-
-
-def left_out(
-    plan: Collection[DataFile], stored: Folders, committed: CommittedBefore, *, at: str
-) -> frozenset[DataFile]:
+def left_out(plan: Collection[DataFile], stored: Folders, committed: Committed, *, at: str) -> frozenset[DataFile]:
     """Return the files that a plan of compaction or clustering, made at the instant `at`, should read and does not
     name. Their rows would be lost.
 
@@ -116,10 +97,10 @@ def _base_times(plan: Collection[DataFile], *, appended: bool) -> Mapping[tuple[
     return times
 
 
-def _should_be_read(name: str, base: str, committed: CommittedBefore, at: str) -> bool:
+def _should_be_read(name: str, base: str, committed: Committed, at: str) -> bool:
     in_log, in_base = instants_of(name)
     time = in_log or in_base
-    completed = None if time is None else committed.at(time)
+    completed = None if time is None else committed.instants.at(time)
     if time is None or completed is None or completed >= at:
         return False
     if in_log is not None and committed.appended:

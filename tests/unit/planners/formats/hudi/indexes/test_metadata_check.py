@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.planners.formats.hudi.history.completed import CompletedInstants
 from lakewarden.planners.formats.hudi.indexes.metadata_check import (
     Committed,
-    CommittedBefore,
     Differences,
     differences,
     left_out,
@@ -19,7 +19,7 @@ from lakewarden.planners.formats.hudi.indexes.metadata_check import (
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 
 OLD, DONE, AT_WORK = "20260101000000000", "20260301000000000", "20260302000000000"
-COMMITTED = Committed(completed=frozenset({DONE}), before=DONE)
+COMMITTED = Committed(instants=CompletedInstants(times={DONE: DONE}, before=DONE))
 
 
 def base(instant: str) -> str:
@@ -74,7 +74,9 @@ def test_a_table_of_which_all_is_unknown_is_told_in_a_few_lines() -> None:
 
 
 PLANNED = "20260302120000000"
-SINCE = CommittedBefore(completed={DONE: "20260301000005000", AT_WORK: "20260302120000001"}, before=DONE)
+SINCE = Committed(
+    instants=CompletedInstants(times={DONE: "20260301000005000", AT_WORK: "20260302120000001"}, before=DONE)
+)
 
 
 def of_plan(*names: str) -> frozenset[DataFile]:

@@ -20,7 +20,7 @@ from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.ports import NoArchiveError
 from lakewarden.planners.storage import storage_for
 
-WRITTEN_BY_HUDI = Path(__file__).parents[5] / "fixtures" / "hudi" / "archives" / "mor_v9"
+WRITTEN_BY_HUDI = Path(__file__).parents[4] / "fixtures" / "hudi" / "archives" / "mor_v9"
 
 
 @pytest.fixture

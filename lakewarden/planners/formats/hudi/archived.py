@@ -7,19 +7,24 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.deletion.folders import named_folders
 from lakewarden.planners.formats.hudi.deletion.named import in_folder
-from lakewarden.planners.formats.hudi.history.lsm import Archived, HistoryFile, history_files, read_history
+from lakewarden.planners.formats.hudi.history.lsm import (
+    Archived,
+    HistoryFile,
+    history_files,
+    history_folder,
+    read_history,
+)
 from lakewarden.planners.formats.hudi.metadata.names import Layout, collapse
 from lakewarden.planners.formats.hudi.metadata.table_properties import HOME, read_table_properties
 from lakewarden.planners.formats.hudi.metadata.times import to_utc
 from lakewarden.planners.formats.hudi.metadata.zone import find_zone, witnesses
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.ports import NoArchiveError, Storage
 from lakewarden.planners.storage.inside import Home
-from lakewarden.planners.storage.locations import canonical_location
 
 _MOST_FILES = 32
 """How many files one page reads at most."""
@@ -71,13 +76,7 @@ def archived_page(
         stated=properties.zone,
         workers=table.zone,
     ).zone
-    folder = f"{properties.timeline_folder}/{properties.history}"
-    if not properties.history or canonical_location(folder) != canonical_location(properties.timeline_folder) + (
-        f"/{properties.history}"
-    ):
-        raise PermanentError(
-            f"the archive of {table.id} lies outside its timeline: set hoodie.timeline.history.path to a folder in it"
-        )
+    folder = history_folder(properties)
     try:
         pages = _Pages(folder, storage, zone, merge_on_read=properties.merge_on_read)
         return pages.page(before=before or datetime.max.replace(tzinfo=UTC), limit=limit)
