@@ -94,8 +94,7 @@ def history_folder(properties: TableProperties) -> str:
     folder = f"{timeline}/{properties.history}"
     if not properties.history or canonical_location(folder) != f"{canonical_location(timeline)}/{properties.history}":
         raise PermanentError(
-            f"the archive {shown(folder)} lies outside its timeline: set hoodie.timeline.history.path to a "
-            "folder in it"
+            f"the archive {shown(folder)} lies outside its timeline: set hoodie.timeline.history.path to a folder in it"
         )
     return folder
 
