@@ -75,6 +75,7 @@ class RunManager:
         self._permit_queue = permit_queue
         self._barriers = state.barriers
         self._service_states = state.service_states
+        self._approvals = state.approvals
         self._precedence = precedence
         self._dead_executors = ownership.dead_executors
         self._clock = resources.clock
@@ -198,6 +199,7 @@ class RunManager:
                 seen=None if seen is None else seen.view,
                 largest_plan=self._service_states.largest_plan(run.table, run.service),
                 retries=self._service_states.tries(run.table, run.service),
+                retained=self._approvals.retained(run),
             )
             profile = self._precedence.profile(run)
             self._active_runs.placed(leased, profile)  # before a worker has it, so that every answer reaches that one
