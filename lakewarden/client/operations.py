@@ -495,8 +495,8 @@ class Operations(Transport):
         idempotency_key: str | None = None,
         body: bodies.ApprovalRequest | None = None,
     ) -> None:
-        """Approve the deletion that waits, and queue its run. The approval counts once, for a day, and for no larger
-        deletion. 409 if none waits.
+        """Approve the deletion that waits. Its service is due then. The approval counts once, for a day, and for no
+        larger deletion. 409 if none waits.
         """
         self._call(
             "POST",

@@ -30,7 +30,7 @@ from lakewarden.service.model.acts import ActKind
 from lakewarden.service.model.rows import AdoptionRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.ownership.table_shares import TableShares
-from lakewarden.service.scheduling.requests import POLICY, Requests
+from lakewarden.service.scheduling.requests import Requests
 from lakewarden.service.scheduling.run_manager import RunManager
 from lakewarden.service.state.barriers import BarrierAsked
 from lakewarden.service.state.daemon_state import DaemonState
@@ -213,11 +213,9 @@ class CommandHandler:
             after="approved",
         )
         deletion = self._approvals.give(approved.table, approved.service, by=approved.by)
-        if deletion is None:
-            return False
-        self._listener.approved(approved.table, approved.service, deletion, approved.by)
-        self._run_requests.put(RunAsked(table=approved.table, service=approved.service, by=POLICY))
-        return True
+        if deletion is not None:
+            self._listener.approved(approved.table, approved.service, deletion, approved.by)
+        return deletion is not None
 
 
 def _answer(answer: Future[_Answer], fulfil: Callable[[], _Answer]) -> None:

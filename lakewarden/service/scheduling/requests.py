@@ -223,6 +223,7 @@ class Requests:
                     active=None if active is None else active.id,
                     ours=ours,
                     approval=self._approvals.waiting(table, service, view),
+                    approved=self._approvals.is_due(table, service, view),
                     claimed=self._claims.blocked(table.id) or self._folders.blocked(table),
                     unproved=self._proofs.blocked(table.id),
                     unguarded=self._dead_executors.of(table.id, view, service, ours=ours),

@@ -16,6 +16,7 @@ from lakewarden.executors.contract import (
     Failed,
     FailureKind,
     Lost,
+    NothingToDo,
     PoolEvent,
     Started,
     Yielded,
@@ -286,6 +287,8 @@ class RunManager:
                 self._permit_queue.asked(run, event)
             case Ended():
                 hung = self._permit_queue.left(run)
+                if isinstance(event.outcome, NothingToDo) and not run.dry_run:
+                    self._approvals.end(run)
                 yielded = isinstance(event.outcome, Yielded)
                 self.settler.ended(run, Gone(reason=hung, proved=True) if yielded and hung else event.outcome)
             case Lost():

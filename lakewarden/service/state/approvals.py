@@ -72,7 +72,18 @@ class Approvals:
     def retained(self, run: Run) -> str | None:
         """Return the commit from which on a run keeps everything by its approval. None if no approval says it."""
         row = self._rows.get((run.table, run.service))
-        return row.retained if row is not None and _counts(row, run, self._clock.now()) else None
+        return row.retained if row is not None and _counts(row, run.identity, self._clock.now()) else None
+
+    def is_due(self, table: Table, service: Service, view: TableView) -> bool:
+        """Whether the service has an approved deletion to plan anew."""
+        row = self._rows.get((table.id, service))
+        return row is not None and row.instant is None and _counts(row, str(view.identity), self._clock.now())
+
+    def end(self, run: Run) -> None:
+        """Forget an approval after a run that found nothing to delete."""
+        row = self._rows.get((run.table, run.service))
+        if row is not None and row.instant is None and row.approved_by is not None:
+            self._forget(run.table, run.service)
 
     def waiting(self, table: Table, service: Service, view: TableView) -> Blocked | None:
         """Return the block of a service with a deletion that waits for an operator, or None.
@@ -188,7 +199,7 @@ def _covers(row: ApprovalRow, run: Run, plan: Plan, now: datetime) -> bool:
     were shown, and nothing that was to be kept.
     """
     return (
-        _counts(row, run, now)
+        _counts(row, run.identity, now)
         and row.instant in (None, plan.instant)
         and (row.retained is None or (plan.retained is not None and plan.retained <= row.retained))
         and (plan.files_to_delete or 0) <= row.files
@@ -196,9 +207,9 @@ def _covers(row: ApprovalRow, run: Run, plan: Plan, now: datetime) -> bool:
     )
 
 
-def _counts(row: ApprovalRow, run: Run, now: datetime) -> bool:
-    """Whether a row is an approval for the table of the run, and has not ended."""
-    if row.approved_at is None or row.identity != run.identity:
+def _counts(row: ApprovalRow, identity: str, now: datetime) -> bool:
+    """Whether a row is an approval for the table with this identity, and has not ended."""
+    if row.approved_at is None or row.identity != identity:
         return False
     return row.instant is not None or now < row.approved_at + APPROVED_FOR
 

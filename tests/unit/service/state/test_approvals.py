@@ -91,6 +91,7 @@ def test_an_approval_of_a_withdrawn_plan_covers_no_commit_that_was_to_be_kept(pl
     approvals.give(TABLE.id, RUN.service, by="ada")
 
     assert approvals.retained(RUN) == "00000020"
+    assert approvals.is_due(TABLE, RUN.service, VIEW)
     assert (approvals.missing(TABLE, RUN, plan, VIEW) is None) is allowed
 
 
@@ -106,8 +107,20 @@ def test_an_approval_of_a_withdrawn_plan_ends_with_the_plan_that_was_begun() -> 
 
     begun = Plan(instant="00000040", files_to_delete=5)
     assert approvals.missing(TABLE, RUN, begun, VIEW) is None
+    assert not approvals.is_due(TABLE, RUN.service, VIEW)
     assert approvals.missing(TABLE, RUN, planned_anew("00000050"), VIEW) is not None
     assert approvals.retained(RUN) is None
+
+
+def test_an_approval_ends_with_a_run_that_found_nothing_to_delete() -> None:
+    """Else its service would run again at every poll of the day."""
+    approvals = approved()
+    assert approvals.is_due(TABLE, RUN.service, VIEW)
+    approvals.end(RUN)
+    assert not approvals.is_due(TABLE, RUN.service, VIEW)
+    approvals.ask(TABLE, RUN, SHOWN, VIEW)
+    approvals.end(RUN)
+    assert approvals.waiting(TABLE, RUN.service, VIEW) is not None
 
 
 def test_a_question_ends_when_another_client_has_cleaned_since() -> None:
