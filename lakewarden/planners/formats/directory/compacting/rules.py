@@ -15,6 +15,7 @@ from lakewarden.planners.formats.directory.options.compaction_options import Com
 from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
 from lakewarden.planners.formats.directory.service_needs import PartitionJudgement
 from lakewarden.planners.formats.directory.writers.activity import active, moment
+from lakewarden.planners.model.printable import printable
 from lakewarden.planners.settings import format_duration
 
 
@@ -63,6 +64,12 @@ def judge(
     over = list(above)
     if folder.has_log or any(one.has_log for one in over):
         return _unfit(f"the {LOG_OF_A_SINK} in it, or above it, lists its files by name for Spark")
+    if folder.returned:
+        return _unfit(
+            f"{printable(folder.returned)} is older than the file of a compaction beside it, so it came after that "
+            f"one. If a job that copies files has brought back what was compacted, its rows are there twice: remove "
+            f"the copies, and do not compact the target of such a job. If its rows are new, touch the file"
+        )
     at_work = active(folder, over, rules.usual, rules.table, now)
     if at_work is not None:
         return PartitionJudgement(state=CompactionState.ACTIVE, reason=at_work.reason, until=at_work.until)
