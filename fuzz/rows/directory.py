@@ -26,9 +26,9 @@ from fuzz.rows.program import Act, Mood
 _EXPIRED = "2020-01-01"
 _PARTITIONS = ("2026-11-01", "2026-11-02", _EXPIRED)
 _DAY = 86_400.0
-_WRITES = {"append": 10, "append many": 6, "late": 1, "delete partition": 1, "add column": 1}
-_JOBS = {"begin job": 2, "end job": 3, "dead job": 2, "overwrite": 2}
-_COPIES = {"source": 10, "copy": 6}
+_WRITES = {"append": 10, "append many": 10, "late": 1, "delete partition": 1, "add column": 1}
+_JOBS = {"job": 3, "dead job": 1, "overwrite": 2}
+_COPIES = {"source": 12, "source many": 9, "copy": 9}
 _OURS = {"compaction": 9, "partition_commit": 3, "ttl": 2, "orphans": 2}
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": (
@@ -78,6 +78,7 @@ class _Draws:
     def acts(self, number: int) -> Iterator[Act]:
         first = "source" if self._kind["copied"] else "append"
         names = Mood(weights={**self._mood, first: max(4, self._mood[first]), "our compaction": 6}).draws(self._chance)
+        yield Act(first, {"partition": _EXPIRED, "rows": 2})
         for _ in range(number):
             yield from self._drawn(next(names))
 
@@ -86,10 +87,15 @@ class _Draws:
         part = chance.choice(_PARTITIONS)
         if name.startswith("our "):
             yield from self._service(name.removeprefix("our "))
-        elif name == "append many":
+        elif name in ("append many", "source many"):
             for _ in range(chance.randrange(2, 6)):
-                yield Act("append", {"partition": part, "rows": chance.randrange(1, 6)})
-        elif name in ("copy", "end job", "add column"):
+                yield Act(name.removesuffix(" many"), {"partition": part, "rows": chance.randrange(1, 6)})
+        elif name == "job":
+            yield Act("begin job", {"partition": part, "rows": chance.randrange(1, 6)})
+            if chance.random() < 0.5:
+                yield from self._service(chance.choice(sorted(_OURS)))
+            yield Act("end job")
+        elif name in ("copy", "add column"):
             yield Act(name)
         else:
             yield Act(name, {"partition": part, "rows": chance.randrange(1, 6)})

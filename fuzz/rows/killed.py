@@ -17,6 +17,7 @@ from lakewarden.executors.points import NoWatcher, Point
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.model.decision import Due
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
@@ -59,7 +60,11 @@ def run_killed(
     """
     service = Service(given["service"])
     options = FORMATS[format_].services[service].model_validate(dict(given.get("options", {})))
-    if not isinstance(Keeper(format_, table, spark).decide(service, dict(given.get("options", {}))), Due):
+    try:
+        decision = Keeper(format_, table, spark).decide(service, dict(given.get("options", {})))
+    except (TemporaryError, PermanentError) as why:
+        raise NotNow(f"not observed: {why}") from why
+    if not isinstance(decision, Due):
         raise NotNow(f"{service} is not due")
     assignment = Assignment(
         run=RunId(f"fuzz-killed-{next(_NAMES)}"),
