@@ -23,7 +23,7 @@ from lakewarden.executors.worker import java
 from lakewarden.executors.worker.session import Session
 
 NAME = "rows"
-_FORMATS = ("hudi", "directory")
+_FORMATS = ("hudi", "directory", "paimon")
 _KEPT = Path(".dev/fuzz/rows")
 _LONG = 600.0
 """From so many seconds on, a service that never succeeds fails the command."""

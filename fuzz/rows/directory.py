@@ -177,7 +177,9 @@ class DirectoryRowsTable:
         if self._kind["files"] not in ("avro", "orc"):
             yield Look(by="duckdb", find=self._by_duckdb, expected=expected)
         stay = Counter((one,) for one in self._back)
-        yield Look(by="what came back", find=lambda: Counter(one for one in stay if self._is_there(*one)), expected=stay)
+        yield Look(
+            by="what came back", find=lambda: Counter(one for one in stay if self._is_there(*one)), expected=stay
+        )
 
     def _forget_expired(self) -> None:
         """A ttl deletes whole partitions that have expired."""

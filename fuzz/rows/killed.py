@@ -52,9 +52,7 @@ class _Dies(NoWatcher):
                 self._die()
 
 
-def run_killed(
-    format_: str, table: FuzzedTable, given: Mapping[str, Any], spark: Any = None, *, by_fork: bool
-) -> None:
+def run_killed(format_: str, table: FuzzedTable, given: Mapping[str, Any], spark: Any = None, *, by_fork: bool) -> None:
     """Carry out a run that dies at the point with the number `at`, or ends before. By a fork it dies as a process, and
     has no Spark. Otherwise its thread stands still for ever. Raises NotNow if the service is not due.
     """
