@@ -182,7 +182,7 @@ class DirectoryRowsTable:
         )
 
     def _forget_expired(self) -> None:
-        """A ttl deletes whole partitions that have expired."""
+        """Leave out expired partitions that a ttl has deleted whole."""
         if not self._folder(_EXPIRED).exists():
             self._rows.pop(_EXPIRED, None)
             self._back = {one for one in self._back if self._is_there(one)}

@@ -118,7 +118,7 @@ class _Draws:
         names = Mood(weights={**self._mood, "upsert": 6, "our compaction": 6}).draws(self._chance)
         yield Act("upsert", {"keys": list(range(_KEYS))})
         if self._kind["ballast"]:
-            yield Act("upsert", {"keys": list(range(1000, 1400))})
+            yield Act("upsert", {"keys": list(range(_KEYS, _KEYS + 2)), "wide": 20_000})
             yield Act("run", {"service": "compaction"})
         for _ in range(number):
             yield from self._drawn(next(names))
@@ -130,6 +130,9 @@ class _Draws:
         elif name == "upsert one by one":
             for key in chance.sample(range(_KEYS), chance.randrange(3, 7)):
                 yield Act("upsert", {"keys": [key], "nulls": chance.random() < 0.3})
+        elif name == "stray":  # the first run remembers it, the second one deletes it
+            yield Act(name)
+            yield from [Act("run", {"service": "orphans", "options": _OPTIONS["orphans"][0]})] * 2
         elif name == "overwrite":
             yield Act(name, {"partition": chance.choice(_PARTITIONS), "keys": self._keys()})
         elif name in ("upsert", "delete", "retract", "prepare"):
@@ -235,7 +238,7 @@ class PaimonRowsTable:
     def _acts(self, given: Mapping[str, Any]) -> Mapping[str, Callable[[], None]]:
         nulls = bool(given.get("nulls"))
         return {
-            "upsert": lambda: self._write("INSERT", self._rows(given["keys"], nulls=nulls)),
+            "upsert": lambda: self._write("INSERT", self._rows(given["keys"], nulls=nulls, wide=given.get("wide", 0))),
             "delete": lambda: self._delete(given["keys"]),
             "retract": lambda: self._retract(given["keys"]),
             "overwrite": lambda: self._overwrite(given["partition"], given["keys"]),
@@ -281,7 +284,7 @@ class PaimonRowsTable:
             yield Look(by="time travel", find=lambda at=travel, of=state: self._read(at, of), expected=state.told())
 
     def _seen_by_ttl(self) -> None:
-        """A ttl drops whole partitions that have expired, by a snapshot that bears its name."""
+        """Leave out expired partitions that a ttl has dropped whole, by a snapshot that bears its name."""
         newest = self._newest()
         new = [self._snapshot(number) for number in range(self._last + 1, newest + 1)]
         if any(one["commitKind"] == "OVERWRITE" and one["commitUser"].startswith("lakewarden-") for one in new):
@@ -419,10 +422,13 @@ class PaimonRowsTable:
 
     # -- writers
 
-    def _rows(self, keys: Sequence[int], *, nulls: bool = False) -> tuple[Row, ...]:
+    def _rows(self, keys: Sequence[int], *, nulls: bool = False, wide: int = 0) -> tuple[Row, ...]:
+        """Return new rows. With `wide` they are larger than all others, so that Paimon's own choice leaves them out."""
         self._writes += 1
         values = {name: self._writes if name == "a" else f"{name}{self._writes}" for name in self._now.columns}
-        if nulls and "a" in values:
+        if wide:
+            values["b"] = Random(self._writes).randbytes(wide).hex()
+        if nulls:
             values["a"] = None
         return tuple({"k": key, "dt": _PARTITIONS[key % 2], **values} for key in keys)
 
