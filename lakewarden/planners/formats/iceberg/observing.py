@@ -37,6 +37,7 @@ from lakewarden.planners.formats.iceberg.metadata.tallies import Tallies
 from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.rewriting.deletes import blocked_by_dropped_columns
 from lakewarden.planners.formats.iceberg.rewriting.reach import mark_of
 from lakewarden.planners.formats.iceberg.rewriting.selection import EVERYTHING, UnknownFieldError, selection
 from lakewarden.planners.formats.iceberg.rewriting.thresholds import ContradictoryThresholdsError, thresholds
@@ -88,6 +89,7 @@ def observed(
     plans = tuple(_plans(reading))
     lost = remembered.lost.looked_for(table, metadata, manifests, storage, now=now)
     timeline = timeline_of(metadata, instants(plans))
+    of_deletes = reading.held([one for one in manifests if one.of_deletes]).deletes if metadata.dropped else ()
     behind = tuple(behind_its_hint(metadata, storage, now=now))
     needs = needs_of(
         table,
@@ -109,7 +111,12 @@ def observed(
         timeline=timeline,
         writers=activity,
         backlogs=needs.backlogs,
-        blockers=(*behind, *needs.blockers, *blocked_by_lost_manifests(lost, table, metadata, now)),
+        blockers=(
+            *behind,
+            *needs.blockers,
+            *blocked_by_dropped_columns(of_deletes, metadata),
+            *blocked_by_lost_manifests(lost, table, metadata, now),
+        ),
         faults=tuple(dict.fromkeys(reading.faults)),
         warnings=needs.warnings,
         at_rest=needs.at_rest,

@@ -104,7 +104,7 @@ class ManifestPass:
         deletes: list[ManifestDigest] = []
         begun = left = 0
         for one in manifests:
-            if _place(one) not in self.remembered.digests:
+            if _place(one) not in self.remembered.digests and _place(one) not in self.digests:
                 if begun and self.ends_at is not None and time.monotonic() > self.ends_at:
                     left += 1
                     continue
