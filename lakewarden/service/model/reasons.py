@@ -143,8 +143,9 @@ BLOCKS: tuple[Reason, ...] = (
         "pointer_behind",
         r"is a newer version of this table than|is a version of this table beside those|clients believe the hint",
         "The folder of the table has a version that its catalog, or its hint of the newest version, does not know.",
-        "Let one catalog alone have the table, at its newest version. Correct or delete the hint that the sentence "
-        "names (`version-hint.text` of a Hadoop catalog).",
+        "Let one catalog alone have the table, at its newest version. If the pointer was set back on purpose, move the "
+        "newer versions away. Correct or delete the hint that the sentence names (`version-hint.text` of a Hadoop "
+        "catalog).",
     ),
     _reason(
         "shared_folder",
