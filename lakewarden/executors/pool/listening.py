@@ -52,25 +52,32 @@ class Listening:
         self._line = line
         self._storage = storage
         self._secrets: tuple[str, ...] | None = None
-        self._following = threading.Lock()
+        self._following = {name: threading.Lock() for name in names}
+        self._assigning = threading.Lock()  # held for no longer than a look: the control thread waits for it
         self._assigned: OrderedDict[RunId, Assignment] = OrderedDict()
 
     def assigned(self, assignment: Assignment) -> None:
         """Note that a worker has a run from now on."""
-        with self._following:
+        with self._assigning:
             self._assigned[assignment.run] = assignment
             while len(self._assigned) > _REMEMBERED:
                 self._assigned.popitem(last=False)
 
     def follow(self, runs: Mapping[str, Collection[RunId]]) -> None:
-        """Pass on what each worker has written since the last call. `runs` are those that each worker has now."""
-        with self._following:
-            for name in self._tails:
-                self._pass_on(name, self._tails[name].lines(), runs.get(name, ()))
+        """Pass on what each worker has written since the last call. `runs` are those that each worker has now.
+
+        A worker with its last lines on their way in another thread is left out.
+        """
+        for name, following in self._following.items():
+            if following.acquire(blocking=False):
+                try:
+                    self._pass_on(name, self._tails[name].lines(), runs.get(name, ()))
+                finally:
+                    following.release()
 
     def finish(self, name: str, runs: Collection[RunId], reason: str) -> None:
         """Pass on the last lines of a worker that is gone with these runs, and add the reason to their logs."""
-        with self._following:
+        with self._following[name]:
             for _ in range(_ROUNDS):
                 lines = self._tails[name].lines()
                 if not lines:
@@ -93,7 +100,7 @@ class Listening:
         if self._line is None:
             return
         for one in found:
-            about = None if one.run is None else self._assigned.get(one.run)
+            about = None if one.run is None else self._assignment(one.run)
             self._line(WorkerLine(worker=name, line=one.line, about=about))
 
     def _add(self, run: RunId, lines: Sequence[LogLine]) -> None:
@@ -103,7 +110,11 @@ class Listening:
     def _owners(self, one: Said, runs: Collection[RunId]) -> Collection[RunId]:
         if one.run is None:
             return runs
-        return [one.run] if one.run in self._assigned else []
+        return [] if self._assignment(one.run) is None else [one.run]
+
+    def _assignment(self, run: RunId) -> Assignment | None:
+        with self._assigning:
+            return self._assigned.get(run)
 
     def _of_stores(self) -> tuple[str, ...]:
         """Return the secrets of the stores, which libraries may write into their messages."""

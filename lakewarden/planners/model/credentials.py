@@ -10,7 +10,7 @@ REDACTED = "REDACTED"
 _IN_ADDRESS = re.compile(r"://[^/@\s]{1,512}@")
 _NAMED = re.compile(
     r"""(?ix)
-    ([\w.\-]{0,64}(?:secret|password|passwd|token|credential|account\.key|access[.\-_]?key|private[.\-_]?key|signature)[\w.\-]{0,64})
+    ((?:secret|password|passwd|token|credential|account\.key|access[.\-_]?key|private[.\-_]?key|signature)[\w.\-]{0,64})
     (["']?\s{0,3}[=:]\s{0,3}["']?)
     ([^\s"',;&)}\]]{3,4096})
     """

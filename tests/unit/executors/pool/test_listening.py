@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 from lakewarden.executors.contract import Asked, Assignment, Lost, PoolEvent
@@ -65,6 +66,37 @@ def test_a_line_that_is_written_after_the_run_has_ended_is_still_in_its_log(tmp_
     (tmp_path / "worker-1.log").write_text('{"event": "run_ends", "run": "run-1"}\n')
     listening.follow({"worker-1": []})
     assert _messages(logs, FIRST) == ["run_ends"]
+
+
+def test_the_long_last_words_of_one_worker_delay_neither_a_new_run_nor_the_lines_of_another(tmp_path: Path) -> None:
+    """A run is given out under the lock of the lease, so a wait here would let the lease end."""
+    logs, reached, passed = _logs(tmp_path), threading.Event(), threading.Event()
+
+    def line(one: WorkerLine) -> None:
+        if one.worker == "worker-1":
+            reached.set()
+            passed.wait(30)
+
+    listening = Listening(tmp_path, ["worker-1", "worker-2"], logs=logs, line=line)
+    (tmp_path / "worker-1.log").write_text("the first of many\n")
+    (tmp_path / "worker-2.log").write_text("of another worker\n")
+    last = threading.Thread(target=listening.finish, args=("worker-1", [FIRST], "it is gone"))
+    last.start()
+    assert reached.wait(30)
+
+    def others() -> None:
+        listening.assigned(_assignment(SECOND))
+        listening.follow({"worker-2": [SECOND]})
+
+    beside = threading.Thread(target=others, daemon=True)
+    beside.start()
+    beside.join(5)
+    found = _messages(logs, SECOND)
+    passed.set()
+    last.join()
+
+    assert found == ["of another worker"]
+    assert _messages(logs, FIRST) == ["the first of many", "it is gone"]
 
 
 def test_the_last_lines_of_a_worker_that_is_killed_are_in_the_log_of_its_run(tmp_path: Path) -> None:
