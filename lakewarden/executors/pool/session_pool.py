@@ -100,7 +100,7 @@ class WorkerPool:
         self._restarted = restarted
         self._directory = directory
         self._names = [f"worker-{n}" for n in range(1, profile.workers + 1)]
-        self._listening = Listening(directory, self._names, logs=logs, line=line, storage=storage)
+        self._listening = Listening(directory, self._names, logs=logs, line=line, settings=[profile, *storage])
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._workers: list[LivingWorker] = []

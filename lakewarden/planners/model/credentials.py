@@ -27,8 +27,8 @@ _SHORTEST = 6
 
 
 def names_a_secret(key: str) -> bool:
-    """Whether a key of a configuration, a property or a header has a name of a secret."""
-    return _NAME.search(key) is not None
+    """Whether a key of a configuration, a property or a header has a name of a secret. A provider is a class."""
+    return _NAME.search(key) is not None and not key.lower().endswith(("provider", "provider.type"))
 
 
 def without_credentials(text: str, *, secrets: Collection[str] = ()) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from lakewarden.executors.contract import Asked, Assignment, Lost, PoolEvent
@@ -14,6 +15,7 @@ from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.storage.settings import S3Store, Secret
 from tests.support.pool import light_worker
 from tests.support.waiting import eventually
 
@@ -55,6 +57,27 @@ def test_a_line_belongs_to_the_run_that_it_names_or_to_all_runs_of_its_worker(tm
         ("worker-1", None),
         ("worker-1", None),
         ("worker-2", None),
+    ]
+
+
+def test_a_secret_that_is_rotated_is_hidden_in_its_old_and_its_new_form(tmp_path: Path) -> None:
+    """A worker reads a secret for each new connection, and a line may come late. A catalog comes with the run."""
+    of_store, of_catalog = tmp_path / "of-store", tmp_path / "of-catalog"
+    store = S3Store(prefix="s3://bucket", access_key=Secret(env="NONE"), secret_key=Secret(file=of_store))
+    logs = _logs(tmp_path)
+    listening = Listening(tmp_path, ["worker-1"], logs=logs, line=None, settings=[store])
+    catalog = {"type": "jdbc", "password": {"env": None, "file": str(of_catalog)}, "properties": {"x.pwd": "in-words"}}
+    listening.assigned(replace(_assignment(FIRST), catalog=catalog))
+    for number in (1, 2):
+        of_store.write_text(f"store-secret-{number}\n")
+        of_catalog.write_text(f"catalog-secret-{number}\n")
+        with (tmp_path / "worker-1.log").open("a") as log:
+            log.write("store-secret-1, store-secret-2, catalog-secret-1, catalog-secret-2, in-words\n")
+        listening.follow({"worker-1": [FIRST]})
+
+    assert _messages(logs, FIRST) == [
+        "REDACTED, store-secret-2, REDACTED, catalog-secret-2, REDACTED",
+        "REDACTED, REDACTED, REDACTED, REDACTED, REDACTED",
     ]
 
 

@@ -71,6 +71,7 @@ def test_a_name_of_a_secret_is_known(key: str) -> None:
     "key",
     [
         "hoodie.datasource.write.recordkey.field",
+        "fs.s3a.aws.credentials.provider",
         "catalog_key",
         "sasquatch",
         "passes",
