@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lakewarden.executors.contract import Assignment
+from lakewarden.executors.edge import edge
 from lakewarden.executors.pool.run_logs import LogLine, RunLogs
 from lakewarden.executors.pool.said import Said, said
 from lakewarden.executors.pool.worker_log import LogTail
@@ -54,7 +55,7 @@ class Listening:
         line: Callable[[WorkerLine], None] | None,
         settings: Sequence[Settings] = (),
     ) -> None:
-        """`settings` are those of the stores and of Spark, for their secrets."""
+        """Follow the logs of these workers. `settings` are those of the stores and of Spark, for their secrets."""
         self._tails = {name: LogTail(directory / f"{name}.log") for name in names}
         self._logs = logs
         self._line = line
@@ -80,18 +81,20 @@ class Listening:
         for name, following in self._following.items():
             if following.acquire(blocking=False):
                 try:
-                    self._pass_on(name, self._tails[name].lines(), runs.get(name, ()))
+                    with edge("worker_log_not_followed", worker=name):
+                        self._pass_on(name, self._tails[name].lines(), runs.get(name, ()))
                 finally:
                     following.release()
 
     def finish(self, name: str, runs: Collection[RunId], reason: str) -> None:
         """Pass on the last lines of a worker that is gone with these runs, and add the reason to their logs."""
         with self._following[name]:
-            for _ in range(_ROUNDS):
-                lines = self._tails[name].lines()
-                if not lines:
-                    break
-                self._pass_on(name, lines, runs)
+            with edge("worker_log_not_followed", worker=name):
+                for _ in range(_ROUNDS):
+                    lines = self._tails[name].lines()
+                    if not lines:
+                        break
+                    self._pass_on(name, lines, runs)
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             for run in runs:
                 self._add(run, [LogLine(at=now, source="daemon", level="warning", message=reason)])
@@ -151,7 +154,7 @@ def _secrets_in(value: Any, *, secret: bool = False) -> Iterator[Secret | str]:
     """Yield the secrets in settings as JSON: by their place, or as they stand behind the name of a secret."""
     match value:
         case {"env": str() | None as env, "file": str() | None as file}:
-            yield Secret.model_construct(env=env, file=file)  # even if it is none, nothing is raised
+            yield Secret.model_construct(env=env, file=Path(file or ""))  # even if it is none, nothing is raised
         case dict():
             for key, one in value.items():
                 yield from _secrets_in(one, secret=names_a_secret(str(key)))

@@ -8,7 +8,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from lakewarden.executors.contract import Asked, Assignment, Lost, PoolEvent
+from lakewarden.executors.contract import Asked, Assignment, Lost, PoolEvent, WorkerEnd
 from lakewarden.executors.pool.listening import Listening, WorkerLine
 from lakewarden.executors.pool.run_logs import RunLogs
 from lakewarden.executors.pool.session_pool import WorkerPool
@@ -144,3 +144,34 @@ def test_the_last_lines_of_a_worker_that_is_killed_are_in_the_log_of_its_run(tmp
     assert (begun.fields["table"], begun.fields["epoch"], begun.fields["service"]) == ("trips", "7", "clean")
     assert found[-1].source == "daemon"
     assert "is gone: its process ended" in found[-1].message
+
+
+def test_a_bug_in_what_takes_the_lines_ends_neither_the_supervision_nor_the_report_of_lost_runs(tmp_path: Path) -> None:
+    """A pool without its supervisor kills no worker that hangs, and a run without its keeper runs for ever."""
+    lines, events = list[str](), list[PoolEvent]()
+
+    def line(one: WorkerLine) -> None:
+        lines.append(one.line.message)
+        raise LookupError("a bug")
+
+    def restarted(_end: WorkerEnd) -> None:
+        raise LookupError("another bug")
+
+    pool = WorkerPool(
+        SparkProfile(formats=(), memory="512m", heartbeat="100ms"),
+        directory=tmp_path,
+        command=light_worker.COMMAND,
+        line=line,
+        restarted=restarted,
+    )
+    pool.start(events.append)
+    eventually(lambda: pool.capacity().slots > 0)
+    with (tmp_path / "worker-1.log").open("a") as log:
+        log.write("the last of them\n")
+    eventually(lambda: "the last of them" in lines)
+    pool.submit(_assignment(FIRST))
+    eventually(lambda: any(isinstance(event, Asked) for event in events))
+    os.kill(pool._workers[0].process.pid, signal.SIGKILL)
+    eventually(lambda: any(isinstance(event, Lost) for event in events))
+    eventually(lambda: pool.capacity().slots > 0)
+    pool.close()
