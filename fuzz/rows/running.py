@@ -98,7 +98,8 @@ def run_program(program: Program, format_: RowsFormat, folder: Path, session: Se
         tally.programs += 1
         done = 0
         try:
-            for done, act in enumerate(program.acts, start=1):
+            for act in program.acts:
+                done += 1
                 trial.step(act)
             trial.step(Act("end"))
         except Found as found:
@@ -112,7 +113,8 @@ def run_program(program: Program, format_: RowsFormat, folder: Path, session: Se
 def session_of_its_own(session: Session) -> Any:
     """Lend a new SparkSession to the writers of a program."""
     spark = session._root.newSession()  # noqa: SLF001 - as the tests' writers do
-    active = spark.sparkContext._jvm.org.apache.spark.sql.SparkSession  # noqa: SLF001
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
+    active = jvm.org.apache.spark.sql.SparkSession  # noqa: SLF001
     active.setActiveSession(spark._jsparkSession)  # noqa: SLF001
     try:
         yield spark
