@@ -565,4 +565,5 @@ class HudiRowsTable:
             found["hoodie.parquet.small.file.limit"] = "0"
         if kind["evolves"]:
             found["hoodie.schema.on.read.enable"] = "true"
+            found["hoodie.write.concurrency.schema.conflict.resolution.enable"] = "false"  # it knows no ALTER TABLE
         return found

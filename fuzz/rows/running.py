@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -90,18 +91,23 @@ class Found(Exception):  # noqa: N818 - it leaves a program
         self.kind = kind
 
 
-def run_program(program: Program, format_: RowsFormat, folder: Path, session: Session, tally: Tally) -> Fault | None:
-    """Run a program on a new table below an empty folder. Return the first fault."""
+def run_program(
+    program: Program, format_: RowsFormat, folder: Path, session: Session, tally: Tally, *, until: float = inf
+) -> Fault | None:
+    """Run a program on a new table below an empty folder. Return the first fault. No act is begun after `until` (of
+    `time.monotonic`).
+    """
     with session_of_its_own(session) as spark:
         table = format_.make(program.kind, folder, spark)
         trial = _Trial(table, Keeper(format_.name, table, session), tally)
         tally.programs += 1
         done = 0
         try:
-            for act in program.acts:
+            for act in (*program.acts, Act("end")):
+                if time.monotonic() > until:
+                    break
                 done += 1
                 trial.step(act)
-            trial.step(Act("end"))
         except Found as found:
             return Fault(kind=found.kind, what=str(found), acts=done)
         finally:
@@ -114,7 +120,7 @@ def session_of_its_own(session: Session) -> Any:
     """Lend a new SparkSession to the writers of a program."""
     spark = session._root.newSession()  # noqa: SLF001 - as the tests' writers do
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
-    active = jvm.org.apache.spark.sql.SparkSession  # noqa: SLF001
+    active = jvm.org.apache.spark.sql.SparkSession
     active.setActiveSession(spark._jsparkSession)  # noqa: SLF001
     try:
         yield spark
