@@ -24,7 +24,7 @@ from lakewarden.executors.worker import java
 from lakewarden.executors.worker.session import Session
 
 NAME = "rows"
-_FORMATS = ("hudi",)
+FORMATS = ("hudi",)
 _KEPT = Path(".dev/fuzz/rows")
 _LONG = 600.0
 """From so many seconds on, a service that never succeeds fails the command."""
@@ -64,7 +64,7 @@ def spark_session(*formats: RowsFormat) -> Session:
 def main(arguments: Sequence[str]) -> int:
     """Run programs, and shrink those that show a fault. Returns 1 if there was one."""
     parser = argparse.ArgumentParser(prog="fuzz rows", description=__doc__)
-    parser.add_argument("--format", choices=_FORMATS, help="the format of the tables (default: each in turn)")
+    parser.add_argument("--format", choices=FORMATS, help="the format of the tables (default: each in turn)")
     parser.add_argument("--seconds", type=float, default=300, help="for how long each format (default: 300)")
     parser.add_argument("--seed", type=int, help="the first seed; the next ones follow it (default: any)")
     parser.add_argument("--program", type=Path, help="replay the kept program of this file, and nothing else")
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
         return _fuzzed(rows_format(program.format), iter([program]), seconds=inf, shrink=False)
     seed = random.randrange(10**6) if asked.seed is None else asked.seed
     found = 0
-    for name in [asked.format] if asked.format else _FORMATS:
+    for name in [asked.format] if asked.format else FORMATS:
         format_ = rows_format(name)
         if asked.print:
             print(made(seed, format_).to_json())

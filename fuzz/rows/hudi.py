@@ -50,7 +50,7 @@ _OURS = {
     "clustering": 3,
     "log_compaction": 3,
     "rollback": 2,
-    "savepoint ": 1,
+    "savepoint": 1,
     "indexing": 1,
     "metadata_validation": 1,
     "metadata_rebuild": 1,
@@ -99,7 +99,7 @@ class HudiRows:
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     }
-    services = frozenset(name.strip() for name in _OURS)
+    services = frozenset(_OURS)
 
     def draw(self, chance: Random) -> tuple[Mapping[str, Any], Sequence[Act]]:
         """Return the kind of a table, and acts."""
@@ -145,7 +145,7 @@ class _Draws:
     def _drawn(self, name: str) -> Iterator[Act]:
         chance = self._chance
         if name.startswith("our "):
-            yield from self._service(name.removeprefix("our ").strip())
+            yield from self._service(name.removeprefix("our "))
         elif name == "update one by one":
             for key in chance.sample(range(_KEYS), chance.randrange(3, 9)):
                 yield Act("upsert", {"keys": [key]})
