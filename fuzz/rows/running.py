@@ -183,9 +183,17 @@ class _Trial:
         if run is None:
             return
         until = Step(given["until"]) if given.get("until") else None
+        before = self._files()
         while run.step is not None:
             run.go_on("not now" if run.step is until else None)
         self._ended(run, left=until is not None)
+        if given.get("dry_run") and self._files() != before:
+            raise Found(f"dry run of {run.service}", f"it has changed {sorted(self._files() ^ before)[:12]}")
+
+    def _files(self) -> frozenset[tuple[str, int]]:
+        """Return the files of the table with their sizes, without those that only come and go."""
+        found = (path for path in Path(self._table.location).rglob("*") if path.is_file())
+        return frozenset((str(path), path.stat().st_size) for path in found if "lock" not in path.name)
 
     def _started(self, service: Service, options: Mapping[str, Any], *, dry_run: bool) -> HeldRun | None:
         try:
