@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 
 import structlog
@@ -23,7 +24,7 @@ from lakewarden.executors.worker import java
 from lakewarden.executors.worker.session import Session
 
 NAME = "rows"
-_FORMATS = ("hudi", "directory", "paimon")
+FORMATS = ("hudi", "directory", "paimon")
 _KEPT = Path(".dev/fuzz/rows")
 _LONG = 600.0
 """From so many seconds on, a service that never succeeds fails the command."""
@@ -63,7 +64,7 @@ def spark_session(*formats: RowsFormat) -> Session:
 def main(arguments: Sequence[str]) -> int:
     """Run programs, and shrink those that show a fault. Returns 1 if there was one."""
     parser = argparse.ArgumentParser(prog="fuzz rows", description=__doc__)
-    parser.add_argument("--format", choices=_FORMATS, help="the format of the tables (default: each in turn)")
+    parser.add_argument("--format", choices=FORMATS, help="the format of the tables (default: each in turn)")
     parser.add_argument("--seconds", type=float, default=300, help="for how long each format (default: 300)")
     parser.add_argument("--seed", type=int, help="the first seed; the next ones follow it (default: any)")
     parser.add_argument("--program", type=Path, help="replay the kept program of this file, and nothing else")
@@ -72,10 +73,10 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     if asked.program is not None:
         program = Program.from_json(asked.program.read_text(encoding="utf-8"))
-        return _fuzzed(rows_format(program.format), iter([program]), seconds=float("inf"), shrink=False)
+        return _fuzzed(rows_format(program.format), iter([program]), seconds=inf, shrink=False)
     seed = random.randrange(10**6) if asked.seed is None else asked.seed
     found = 0
-    for name in [asked.format] if asked.format else _FORMATS:
+    for name in [asked.format] if asked.format else FORMATS:
         format_ = rows_format(name)
         if asked.print:
             print(made(seed, format_).to_json())
@@ -89,7 +90,9 @@ def _fuzzed(format_: RowsFormat, programs: Iterator[Program], *, seconds: float,
     session, tally, faults = spark_session(format_), Tally(), list[str]()
     ends = time.monotonic() + seconds
     for program in programs:
-        fault = tried(program, format_, session, tally)
+        began = time.monotonic()
+        fault = tried(program, format_, session, tally, until=ends)
+        print(f"seed {program.seed}: {len(program.acts)} acts, {time.monotonic() - began:.0f} s", flush=True)
         if fault is not None:
             print(f"FOUND seed {program.seed} after {fault.acts} acts: {fault.kind}: {fault.what}", flush=True)
             small = program.of(program.acts[: fault.acts])
@@ -104,18 +107,18 @@ def _fuzzed(format_: RowsFormat, programs: Iterator[Program], *, seconds: float,
             break
     session.stop()
     print(tally.told())
-    never = tally.never_succeeded(format_.services) if _LONG <= seconds < float("inf") else []
+    never = tally.never_succeeded(format_.services) if _LONG <= seconds < inf else []
     if never:
         print(f"never succeeded: {', '.join(never)}")
     print("\n".join(faults) or "nothing found")
     return 1 if faults or never else 0
 
 
-def tried(program: Program, format_: RowsFormat, session: Session, tally: Tally) -> Fault | None:
+def tried(program: Program, format_: RowsFormat, session: Session, tally: Tally, *, until: float = inf) -> Fault | None:
     """Run a program on a new table."""
     folder = Path(tempfile.mkdtemp(prefix="lakewarden-rows-"))
     try:
-        return run_program(program, format_, folder, session, tally)
+        return run_program(program, format_, folder, session, tally, until=until)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -90,17 +91,23 @@ class Found(Exception):  # noqa: N818 - it leaves a program
         self.kind = kind
 
 
-def run_program(program: Program, format_: RowsFormat, folder: Path, session: Session, tally: Tally) -> Fault | None:
-    """Run a program on a new table below an empty folder. Return the first fault."""
+def run_program(
+    program: Program, format_: RowsFormat, folder: Path, session: Session, tally: Tally, *, until: float = inf
+) -> Fault | None:
+    """Run a program on a new table below an empty folder. Return the first fault. No act is begun after `until` (of
+    `time.monotonic`).
+    """
     with session_of_its_own(session) as spark:
         table = format_.make(program.kind, folder, spark)
         trial = _Trial(table, Keeper(format_.name, table, session), tally)
         tally.programs += 1
         done = 0
         try:
-            for done, act in enumerate(program.acts, start=1):
+            for act in (*program.acts, Act("end")):
+                if time.monotonic() > until:
+                    break
+                done += 1
                 trial.step(act)
-            trial.step(Act("end"))
         except Found as found:
             return Fault(kind=found.kind, what=str(found), acts=done)
         finally:
@@ -112,7 +119,8 @@ def run_program(program: Program, format_: RowsFormat, folder: Path, session: Se
 def session_of_its_own(session: Session) -> Any:
     """Lend a new SparkSession to the writers of a program."""
     spark = session._root.newSession()  # noqa: SLF001 - as the tests' writers do
-    active = spark.sparkContext._jvm.org.apache.spark.sql.SparkSession  # noqa: SLF001
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
+    active = jvm.org.apache.spark.sql.SparkSession
     active.setActiveSession(spark._jsparkSession)  # noqa: SLF001
     try:
         yield spark
@@ -175,9 +183,17 @@ class _Trial:
         if run is None:
             return
         until = Step(given["until"]) if given.get("until") else None
+        before = self._files()
         while run.step is not None:
             run.go_on("not now" if run.step is until else None)
         self._ended(run, left=until is not None)
+        if given.get("dry_run") and self._files() != before:
+            raise Found(f"dry run of {run.service}", f"it has changed {sorted(self._files() ^ before)[:12]}")
+
+    def _files(self) -> frozenset[tuple[str, int]]:
+        """Return the files of the table with their sizes, without those that only come and go."""
+        found = (path for path in Path(self._table.location).rglob("*") if path.is_file())
+        return frozenset((str(path), path.stat().st_size) for path in found if "lock" not in path.name)
 
     def _started(self, service: Service, options: Mapping[str, Any], *, dry_run: bool) -> HeldRun | None:
         try:
