@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from pyarrow import orc
 from pyarrow import parquet as pq
 
 from fuzz.rows.contract import FuzzedTable, Look, NotNow, Rows
+from fuzz.rows.files import rows_of
 from fuzz.rows.killed import run_killed
 from fuzz.rows.program import Act, Mood
 
@@ -185,7 +185,7 @@ class DirectoryRowsTable:
         """Leave out expired partitions that a ttl has deleted whole."""
         if not self._folder(_EXPIRED).exists():
             self._rows.pop(_EXPIRED, None)
-            self._back = {one for one in self._back if self._is_there(one)}
+            self._back = {one for one in self._back if not one.startswith(f"dt={_EXPIRED}/")}
 
     # -- readers
 
@@ -202,23 +202,10 @@ class DirectoryRowsTable:
     def _by_files(self) -> Rows:
         found: Rows = Counter()
         for file in self._files():
-            found.update(self._told(file.parent.name.removeprefix("dt="), row) for row in self._read(file))
+            found.update(
+                self._told(file.parent.name.removeprefix("dt="), row) for row in rows_of(file, self._kind["files"])
+            )
         return found
-
-    def _read(self, file: Path) -> list[dict[str, Any]]:
-        match self._kind["files"]:
-            case "parquet":
-                return pq.ParquetFile(file).read().to_pylist()
-            case "orc":
-                return orc.read_table(file).to_pylist()
-            case "avro":
-                with file.open("rb") as open_:
-                    return [dict(row) for row in fastavro.reader(open_)]  # type: ignore[call-overload]
-            case "json":
-                return [json.loads(line) for line in file.read_text().splitlines()]
-            case _:
-                with file.open(newline="") as lines:
-                    return [{"id": int(row[0]), "v": row[1]} for row in csv.reader(lines)]
 
     def _by_spark(self) -> Rows:
         if not self._files():

@@ -14,11 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import fastavro
-from pyarrow import orc
-from pyarrow import parquet as pq
-
 from fuzz.rows.contract import FuzzedTable, Look, NotNow, Rows, UnreadableError
+from fuzz.rows.files import rows_of
 from fuzz.rows.killed import run_killed
 from fuzz.rows.program import Act, Mood
 
@@ -272,16 +269,15 @@ class PaimonRowsTable:
         if self._kind["reads"] == "vectors":
             return
         for name, state in self._tags.items():
-            yield Look(
-                by="tag", find=lambda at=name, of=state: self._read({"scan.tag-name": at}, of), expected=state.told()
-            )
+            yield self._look("tag", {"scan.tag-name": name}, state)
         for name, state in self._branches.items():
-            yield Look(by="branch", find=lambda at=name, of=state: self._read({}, of, at), expected=state.told())
+            yield self._look("branch", {}, state, name)
         kept = {int(one.name.removeprefix("snapshot-")) for one in Path(self.location, "snapshot").glob("snapshot-*")}
         for number in sorted(kept & self._history.keys())[:2]:
-            state = self._history[number]
-            travel = {"scan.snapshot-id": str(number)}
-            yield Look(by="time travel", find=lambda at=travel, of=state: self._read(at, of), expected=state.told())
+            yield self._look("time travel", {"scan.snapshot-id": str(number)}, self._history[number])
+
+    def _look(self, by: str, options: Mapping[str, str], state: _State, branch: str | None = None) -> Look:
+        return Look(by=by, find=lambda: self._read(options, state, branch), expected=state.told())
 
     def _seen_by_ttl(self) -> None:
         """Leave out expired partitions that a ttl has dropped whole, by a snapshot that bears its name."""
@@ -396,7 +392,7 @@ class PaimonRowsTable:
         for split, file in self._live():
             place = Path(str(split.bucketPath()), str(file.fileName()))
             names = self._schema(int(file.schemaId()), schemas)
-            for number, row in enumerate(self._physical(place)):
+            for number, row in enumerate(rows_of(place, self._kind["files"])):
                 told = tuple(row.get(names.get(newest[name], "")) for name in ("k", "dt", *self._now.columns))
                 at = row.get("_SEQUENCE_NUMBER", 0)
                 key = told[:2] if self._keyed else (str(place), number)
@@ -410,22 +406,14 @@ class PaimonRowsTable:
             known[number] = {field["id"]: field["name"] for field in told["fields"]}
         return known[number]
 
-    def _physical(self, file: Path) -> list[dict[str, Any]]:
-        match self._kind["files"]:
-            case "parquet":
-                return pq.ParquetFile(file).read().to_pylist()
-            case "orc":
-                return orc.read_table(file).to_pylist()
-            case _:
-                with file.open("rb") as open_:
-                    return [dict(row) for row in fastavro.reader(open_)]  # type: ignore[call-overload]
-
     # -- writers
 
     def _rows(self, keys: Sequence[int], *, nulls: bool = False, wide: int = 0) -> tuple[Row, ...]:
         """Return new rows. With `wide` they are larger than all others, so that Paimon's own choice leaves them out."""
         self._writes += 1
-        values = {name: self._writes if name == "a" else f"{name}{self._writes}" for name in self._now.columns}
+        values: dict[str, Any] = {
+            name: self._writes if name == "a" else f"{name}{self._writes}" for name in self._now.columns
+        }
         if wide:
             values["b"] = Random(self._writes).randbytes(wide).hex()
         if nulls:
