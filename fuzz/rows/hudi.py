@@ -112,7 +112,7 @@ class HudiRows:
             "partitions": chance.choice((0, 1, 1, 2)),
             "complex_key": chance.random() < 0.2,
             "hive_style": chance.random() < 0.3,
-            "metadata": chance.random() < 0.6,
+            "metadata": chance.random() < 0.5,
             "small_files": chance.random() < 0.4,
             "evolves": chance.random() < 0.15,
         }
@@ -411,7 +411,7 @@ class HudiRowsTable:
         and_partition = "and t.p = s.p" if self._kind["partitions"] else ""
         self._sql(
             f"merge into {self._named} t using told s on t.k = s.k {and_partition} "
-            f"when matched then update set t.ts = s.ts, t.{column} = s.{column}"
+            f"when matched then update set t.k = s.k, t.ts = s.ts, t.{column} = s.{column}"
         )
         changed = {key: {**self._now.rows[key], "ts": row["ts"], column: row[column]} for key, row in made.items()}
         self._keep({**self._now.rows, **changed})
