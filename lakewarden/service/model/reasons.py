@@ -203,6 +203,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Replace both by one vector with the rows of both.",
     ),
     _reason(
+        "deletes_by_dropped_column",
+        r"deletes rows by the column .*, which was dropped",
+        "Live equality deletes delete by a column that was dropped, so no engine can read the current snapshot.",
+        "Have the column again under its field id, rewrite all files, and drop it again, as the sentence says.",
+    ),
+    _reason(
         "manifest_list_lost",
         r"has lost its manifest",
         "The manifest list or a manifest of a snapshot is lost or damaged, so it is not known which files it needs.",

@@ -194,7 +194,8 @@ def test_a_stray_key_is_ignored_by_name_and_the_guard_of_a_real_job_stays() -> N
     for summary in ({"pipeline.run_id": "1"}, {}, {}, flink, {}, {}):
         history.commit(marks=summary)
         history.at += timedelta(hours=1)
-    metadata, at_once = history.metadata(), {"max_snapshot_age": timedelta(0)}
+    metadata = history.metadata()
+    at_once: dict[str, Any] = {"max_snapshot_age": timedelta(0)}
     held = expiry(metadata, table=NO_OUTAGE, **at_once)
     assert held.ids == ()
     [told] = [one for one in held.kept if "pipeline.run_id, set" in one]
