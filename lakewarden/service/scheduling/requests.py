@@ -77,14 +77,19 @@ class Requests:
         for service, instant in self._completed.vanished(table, view, active=active).items():
             self._service_states.quarantine(table.id, service, vanished(instant))
         ours = {service: self._ours(view, service) for service in table.policies}
+        lacking = self._table_proofs.lacking(table, view)  # once for all services: it looks at the whole timeline
         decisions = {
-            service: self._decide(table, service, view, active.get(service), ours[service], asked=False)
+            service: self._decide(
+                table, service, view, active.get(service), ours[service], lacking=lacking, asked=False
+            )
             for service in table.policies
         }
         self._remember(table, decisions)
         if table.mode is Mode.OBSERVE:
             self._planned[table.id] = {
-                service: self._decide(table, service, view, None, ours[service], asked=False, mode=Mode.PLAN)
+                service: self._decide(
+                    table, service, view, None, ours[service], lacking=lacking, asked=False, mode=Mode.PLAN
+                )
                 for service in table.policies
             }
         due = {service: decision for service, decision in decisions.items() if isinstance(decision, Due)}
@@ -101,14 +106,15 @@ class Requests:
     ) -> Run | Blocked | NotDue | WouldRun | DoesNotApply:
         """Queue a run that an operator asked for. The trigger is skipped, a block is not."""
         self._look_at(table, view)
-        decision = self._decide(table, service, view, active, self._ours(view, service), asked=True)
+        decision = self.would(table, service, view, active)
         if isinstance(decision, Due):
             return self._queue(table, service, view, decision, by=by)
         return decision
 
     def would(self, table: Table, service: Service, view: TableView, active: Run | None) -> Decision:
         """Return the decision that `ask` would make. Nothing is queued or stored."""
-        return self._decide(table, service, view, active, self._ours(view, service), asked=True)
+        lacking = self._table_proofs.lacking(table, view)
+        return self._decide(table, service, view, active, self._ours(view, service), lacking=lacking, asked=True)
 
     def ask_for_all(
         self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str, dry_run: bool
@@ -134,7 +140,8 @@ class Requests:
                 return Blocked(reason=f"run {active.id} is active", remedy="ask again when it has ended")
             self._rewrites.begin(row)
             return active
-        decision = self._decide(table, service, view, None, self._ours(view, service), asked=True, rewrite=row)
+        ours, lacking = self._ours(view, service), self._table_proofs.lacking(table, view)
+        decision = self._decide(table, service, view, None, ours, lacking=lacking, asked=True, rewrite=row)
         if not isinstance(decision, Due):
             return decision
         if dry_run:
@@ -205,6 +212,7 @@ class Requests:
         active: Run | None,
         ours: frozenset[str],
         *,
+        lacking: str | None,
         asked: bool,
         rewrite: RewriteRow | None = None,
         mode: Mode | None = None,
@@ -230,7 +238,7 @@ class Requests:
                     rewrite_all=None if rewrite is None else in_words(rewrite),
                     mode=mode or table.mode,
                 ),
-                lacking=self._table_proofs.lacking(table, view),
+                lacking=lacking,
             ),
             now=self._clock.now(),
             asked=asked,
