@@ -67,6 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--format", choices=FORMATS, help="the format of the tables (default: each in turn)")
     parser.add_argument("--seconds", type=float, default=300, help="for how long each format (default: 300)")
     parser.add_argument("--seed", type=int, help="the first seed; the next ones follow it (default: any)")
+    parser.add_argument("--programs", type=int, help="end after so many programs")
     parser.add_argument("--program", type=Path, help="replay the kept program of this file, and nothing else")
     parser.add_argument("--print", action="store_true", help="print the program of the seed, and run none")
     parser.add_argument("--keep-on", action="store_true", help="do not shrink what is found")
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         if asked.print:
             print(made(seed, format_).to_json())
             continue
-        programs = (made(one, format_) for one in itertools.count(seed))
+        programs = (made(one, format_) for one in itertools.islice(itertools.count(seed), asked.programs))
         found |= _fuzzed(format_, programs, seconds=asked.seconds, shrink=not asked.keep_on)
     return found
 
