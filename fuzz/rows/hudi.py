@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -75,6 +76,7 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "indexing": ({"build": ["bloom_filters"]}, {"build": ["column_stats"], "columns": ["ts"]}),
 }
 _READ_ONLY_IN_HUDI = re.compile(r"not (yet )?supported|unsupported|Unsupported|not implemented", re.IGNORECASE)
+_DONE = re.compile(r"(\d+)(_\d+)?\.(commit|deltacommit|replacecommit)")
 _REJECTED = "HoodieClusteringUpdateException"
 
 
@@ -288,10 +290,21 @@ class HudiRowsTable:
         if self._kind["metadata"]:
             yield Look(by="spark by listing", find=lambda: self._by_spark(metadata="false"), expected=expected)
         yield Look(by="hudi-rs", find=self._by_hudi_rs, expected=expected)
+        if self._saved:  # no clean may delete what the last savepoint shows
+            before = dict(self._history)[self._saved[-1]]
+            find = partial(self._as_of, self._saved[-1], before)
+            yield Look(by="spark as of a savepoint", find=find, expected=before.found())
 
     def _by_spark(self, *, metadata: str = "true") -> Rows:
         read = self._spark.read.format("hudi").option("hoodie.metadata.enable", metadata).load(self.location)
         return Counter(tuple(row) for row in read.select(*self._now.columns).collect())
+
+    def _as_of(self, instant: str, state: _State) -> Rows:
+        """Read the table as it was when a commit was completed. Before table version 8 that is the commit's time."""
+        [name] = [name for name in self._files() if _DONE.fullmatch(name) and name.startswith(instant)]
+        time = name.split(".")[0].split("_")[-1]
+        read = self._spark.read.format("hudi").option("as.of.instant", time).load(self.location)
+        return Counter(tuple(row) for row in read.select(*state.columns).collect())
 
     def _by_hudi_rs(self) -> Rows:
         found: Rows = Counter()
@@ -522,8 +535,7 @@ class HudiRowsTable:
         return {re.split(r"[_.]", name)[0] for name in self._files()}
 
     def _completed(self) -> set[str]:
-        done = re.compile(r"(\d+)(_\d+)?\.(commit|deltacommit|replacecommit)")
-        return {match[1] for name in self._files() if (match := done.fullmatch(name))}
+        return {match[1] for name in self._files() if (match := _DONE.fullmatch(name))}
 
     def _options(self) -> dict[str, str]:
         kind, version = self._kind, self._kind["version"]
