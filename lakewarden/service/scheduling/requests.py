@@ -78,20 +78,14 @@ class Requests:
             self._service_states.quarantine(table.id, service, vanished(instant))
         ours = {service: self._ours(view, service) for service in table.policies}
         lacking = self._table_proofs.lacking(table, view)  # once for all services: it looks at the whole timeline
-        decisions = {
-            service: self._decide(
-                table, service, view, active.get(service), ours[service], lacking=lacking, asked=False
-            )
-            for service in table.policies
-        }
+
+        def decided(service: Service, run: Run | None, mode: Mode | None = None) -> Decision:
+            return self._decide(table, service, view, run, ours[service], lacking=lacking, asked=False, mode=mode)
+
+        decisions = {service: decided(service, active.get(service)) for service in table.policies}
         self._remember(table, decisions)
         if table.mode is Mode.OBSERVE:
-            self._planned[table.id] = {
-                service: self._decide(
-                    table, service, view, None, ours[service], lacking=lacking, asked=False, mode=Mode.PLAN
-                )
-                for service in table.policies
-            }
+            self._planned[table.id] = {service: decided(service, None, Mode.PLAN) for service in table.policies}
         due = {service: decision for service, decision in decisions.items() if isinstance(decision, Due)}
         queued = [
             self._queue(table, service, view, due[service], by=POLICY)
@@ -231,13 +225,13 @@ class Requests:
                     active=None if active is None else active.id,
                     ours=ours,
                     approval=self._approvals.waiting(table, service, view),
-                    approved=self._approvals.is_due(table, service, view),
                     claimed=self._claims.blocked(table.id) or self._folders.blocked(table),
                     unproved=self._proofs.blocked(table.id),
                     unguarded=self._dead_executors.of(table.id, view, service, ours=ours),
                     rewrite_all=None if rewrite is None else in_words(rewrite),
                     mode=mode or table.mode,
                 ),
+                approved=self._approvals.is_due(table, service, view),
                 lacking=lacking,
             ),
             now=self._clock.now(),
