@@ -145,6 +145,7 @@ class ClusteringSteps:
             require_not_undone(self._table, view, instant, self._writes)
             read = completed_writes(view)
         with translated(Step.COMMIT):
+            self._table.client.read_by_column_ids()
             written = self._table.client.write("cluster", instant, _ONLY_WRITE)
             statuses = written.getWriteStatuses()
             self._table.client.keep(statuses)

@@ -20,6 +20,7 @@ from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.giving_up import give_up
 from lakewarden.executors.programs.hudi.steps.kept_rows import refuse_log_compaction
 from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
+from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
 from lakewarden.planners.formats.hudi.backlog.archiving import KAFKA_OFFSETS
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.options.service_options import LogCompactionOptions
@@ -93,6 +94,7 @@ class LogCompactionSteps(RewriteSteps):
 
     def _judge(self, view: TableView, instant: str, files: Collection[DataFile]) -> None:
         super()._judge(view, instant, files)
+        require_whole_plan(self._table, Service.LOG_COMPACTION, instant, files)
         refuse_log_compaction(self._table.client, files)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
