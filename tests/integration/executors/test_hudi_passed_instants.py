@@ -38,12 +38,8 @@ def written(warm_driver: Driver, written_orders: Orders, tmp_path_factory: pytes
     assert isinstance(warm_driver.carry_out(table, Service.COMPACTION), Succeeded)
     table.write(keys=9)
     assert isinstance(warm_driver.carry_out(table, Service.COMPACTION), Succeeded)
-<<<<<<< HEAD
-    table.leave_clean(warm_driver, policy="KEEP_LATEST_FILE_VERSIONS", file_versions_retained=1)
-=======
     table.write(keys=9)
-    warm_driver.leave_planned(table, Service.CLEAN, policy="KEEP_LATEST_FILE_VERSIONS", file_versions_retained=1)
->>>>>>> ad65fa5f407d09b2b36ed2a6dff133ddbeb5d096
+    table.leave_clean(warm_driver, policy="KEEP_LATEST_FILE_VERSIONS", file_versions_retained=1)
     for keys in (8, 7, 6, 5, 4):
         table.write(keys=keys)
     shutil.copytree(path, path.with_name("copy"))
