@@ -126,6 +126,9 @@ def tried(program: Program, format_: RowsFormat, session: Session, tally: Tally,
 
 def _shrunk(program: Program, fault: Fault, format_: RowsFormat, session: Session) -> Program:
     def fails(acts: Sequence[Act]) -> bool:
-        return fault.is_like(tried(program.of(acts), format_, session, Tally()))
+        same = fault.is_like(tried(program.of(acts), format_, session, Tally()))
+        if same:
+            print(f"  the same with {len(acts)} acts", flush=True)
+        return same
 
     return program.of(shrunk(program.acts, fails))
