@@ -61,8 +61,7 @@ class Requests:
         self._left = LeftPlans()
         self._completed = Completed(resources.store)
         self._decisions: dict[TableId, Mapping[Service, Decision]] = {}
-        self._planned: dict[TableId, Mapping[Service, Decision]] = {}
-        """The decisions on tables that are only observed, as they would be in the mode `plan`."""
+        self._planned: dict[TableId, Mapping[Service, Decision]] = {}  # of observed tables, as in the mode `plan`
 
     def consider(self, table: Table, view: TableView) -> None:
         """Decide on every service that has a policy on the table, and queue the runs that are due."""
@@ -79,18 +78,13 @@ class Requests:
         ours = {service: self._ours(view, service) for service in table.policies}
         lacking = self._table_proofs.lacking(table, view)  # once for all services: it looks at the whole timeline
         decisions = {
-            service: self._decide(
-                table, service, view, active.get(service), ours[service], lacking=lacking, asked=False
-            )
-            for service in table.policies
+            one: self._decide(table, one, view, active.get(one), of, lacking=lacking) for one, of in ours.items()
         }
         self._remember(table, decisions)
         if table.mode is Mode.OBSERVE:
             self._planned[table.id] = {
-                service: self._decide(
-                    table, service, view, None, ours[service], lacking=lacking, asked=False, mode=Mode.PLAN
-                )
-                for service in table.policies
+                service: self._decide(table, service, view, None, of, lacking=lacking, mode=Mode.PLAN)
+                for service, of in ours.items()
             }
         due = {service: decision for service, decision in decisions.items() if isinstance(decision, Due)}
         queued = [
@@ -107,14 +101,12 @@ class Requests:
         """Queue a run that an operator asked for. The trigger is skipped, a block is not."""
         self._look_at(table, view)
         decision = self.would(table, service, view, active)
-        if isinstance(decision, Due):
-            return self._queue(table, service, view, decision, by=by)
-        return decision
+        return self._queue(table, service, view, decision, by=by) if isinstance(decision, Due) else decision
 
     def would(self, table: Table, service: Service, view: TableView, active: Run | None) -> Decision:
         """Return the decision that `ask` would make. Nothing is queued or stored."""
-        lacking = self._table_proofs.lacking(table, view)
-        return self._decide(table, service, view, active, self._ours(view, service), lacking=lacking, asked=True)
+        ours, lacking = self._ours(view, service), self._table_proofs.lacking(table, view)
+        return self._decide(table, service, view, active, ours, lacking=lacking, asked=True)
 
     def ask_for_all(
         self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str, dry_run: bool
@@ -135,9 +127,9 @@ class Requests:
         if isinstance(mark, Blocker):
             return Blocked(reason=mark.reason, remedy=mark.remedy)
         row = self._rewrites.asked(table, service, view, mark, by=by)
+        if active is not None and dry_run:
+            return Blocked(reason=f"run {active.id} is active", remedy="ask again when it has ended")
         if active is not None:
-            if dry_run:
-                return Blocked(reason=f"run {active.id} is active", remedy="ask again when it has ended")
             self._rewrites.begin(row)
             return active
         ours, lacking = self._ours(view, service), self._table_proofs.lacking(table, view)
@@ -213,7 +205,7 @@ class Requests:
         ours: frozenset[str],
         *,
         lacking: str | None,
-        asked: bool,
+        asked: bool = False,
         rewrite: RewriteRow | None = None,
         mode: Mode | None = None,
     ) -> Decision:
