@@ -77,7 +77,9 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 _READ_ONLY_IN_HUDI = re.compile(r"not (yet )?supported|unsupported|Unsupported|not implemented", re.IGNORECASE)
 _DONE = re.compile(r"(\d+)(_\d+)?\.(commit|deltacommit|replacecommit)")
-_REJECTED = "HoodieClusteringUpdateException"
+_REJECTED = ("HoodieClusteringUpdateException", "HoodieDeletePartitionPendingTableServiceException")
+"""A pending plan rejects the write, as Hudi documents."""
+_GUARDED = "due to heartbeat by concurrent writer"
 
 
 _OpenTable: Any = HudiTable  # it has no types
@@ -272,8 +274,8 @@ class HudiRowsTable:
         except NotNow:
             raise
         except Exception as error:
-            if _REJECTED in str(error):
-                raise NotNow("a pending clustering rejects it") from error
+            if any(name in str(error) for name in _REJECTED):
+                raise NotNow("a pending plan rejects it") from error
             raise
         new = sorted(self._completed() - before)
         if new and act.name not in ("roll back", "restore", "savepoint", "plan"):
@@ -350,7 +352,11 @@ class HudiRowsTable:
             self._die(self._made(keys))
             return
         made = self._made(keys)
-        self._save(made.values(), "upsert", **_WITH.get(besides or "", {}))
+        try:
+            self._save(made.values(), "upsert", **_WITH.get(besides or "", {}))
+        except Exception as error:
+            if besides is None or _GUARDED not in str(error):  # its rows are committed, and its compaction met ours
+                raise
         self._keep({**self._now.rows, **made})
 
     def _die(self, made: Mapping[int, Mapping[str, Any]]) -> None:
