@@ -30,6 +30,8 @@ def rename_the_note(orders: Orders) -> None:
     """Do what `ALTER TABLE orders RENAME COLUMN note TO text` does."""
     options = HudiTableOptions.model_validate({"conf": ON_READ})
     with contextlib.closing(HudiClient(orders.spark, orders.location, options, {}, indexes={})) as client:
+        client.java.getConfig().setValue("hoodie.write.concurrency.mode", "single_writer")
+        client.java.setOperationType(client.hudi.common.model.WriteOperationType.ALTER_SCHEMA)
         client.java.renameColumn("note", "text")
 
 
