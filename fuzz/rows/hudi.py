@@ -426,7 +426,7 @@ class HudiRowsTable:
 
     @property
     def _partial(self) -> bool:
-        return self._kind["version"] >= 8 and self._kind["index"] != "RECORD_INDEX"
+        return bool(self._kind["version"] >= 8 and self._kind["index"] != "RECORD_INDEX")
 
     def _merge(self, keys: Sequence[int]) -> None:
         """Update one column of rows that are there, with a MERGE that names no other. Hudi 1.2 alone: on a table of
