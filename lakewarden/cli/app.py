@@ -8,7 +8,7 @@ import lakewarden
 from lakewarden.cli import daemon, here, keys, protections, runs, status, table_words, tables
 from lakewarden.cli.codes import MEANINGS
 from lakewarden.cli.commands import HERE, TABLES, Sections
-from lakewarden.cli.onboarding import adopting, starting
+from lakewarden.cli.onboarding import starting
 
 _CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:<4} {meaning}" for code, meaning in MEANINGS.items())])
 
@@ -30,6 +30,5 @@ table_words.register(app)
 app.add_typer(protections.approvals, name="approvals", rich_help_panel=TABLES)
 app.add_typer(protections.quarantine, name="quarantine", rich_help_panel=TABLES)
 app.add_typer(protections.holds, name="holds", rich_help_panel=TABLES)
-adopting.register(app)
 status.register(app)
 daemon.register(app)

@@ -60,13 +60,6 @@ def init(
             "this machine have it.",
         ),
     ] = None,
-    for_adoption: Annotated[
-        bool,
-        typer.Option(
-            "--for-adoption",
-            help="Write `mode: act` with `act_when: adopted`. Then tables are planned for until `lakewarden adopt`.",
-        ),
-    ] = False,
 ) -> None:
     """Print a first configuration for the tables of paths and catalogs. They are only observed.
 
@@ -81,7 +74,7 @@ def init(
     found = {place: found_at(place, exclude=exclude or (), err=sys.stderr) for place in dict.fromkeys(places)}
     kept = kept_by_cleans([table for tables in found.values() for table in tables])
     known = over(options_in_catalogs(found, err=sys.stderr), known_options(defaults, os.environ))
-    write = partial(first_file, found, exclude=exclude or (), kept=kept, for_adoption=for_adoption)
+    write = partial(first_file, found, exclude=exclude or (), kept=kept)
     text = sound_file(write, known, file=output or CONFIG)
     try:
         with written_to(output, sys.stdout) as file:

@@ -73,7 +73,7 @@ def remedy_of(decision: Decision) -> str | None:
         case Blocked():
             return decision.remedy
         case WouldRun():
-            return "set the table's mode to act. With act_when: adopted, adopt the table"
+            return "set the table's mode to act"
         case Due() | NotDue() | DoesNotApply():
             return None
         case _:

@@ -32,13 +32,10 @@ class Mode(StrEnum):
 
 
 class ActWhen(StrEnum):
-    """When the mode `act` of a table is in force: at once, while the table is proved, or once it was adopted and is
-    proved.
-    """
+    """When the mode `act` of a table is in force: at once, or while the table is proved."""
 
     AT_ONCE = "at_once"
     PROVED = "proved"
-    ADOPTED = "adopted"
 
 
 class Scheduling(StrEnum):
@@ -148,7 +145,6 @@ class Table:
     `poll` is how often it is polled. In an object store or a catalog it is `poll_with_hooks`, if that is longer, while
     hooks announce its commits.
 
-    `configured_mode` is the mode of the configuration, if the adoption of the table keeps it below that.
     `act_when` says when the mode `act` is in force, and `proof_without` which checks the proof does without.
     `contact` and `labels` are words of people, for people. `sources` says where settings come from that are not built
     in, by the key of the setting (`mode`, `services.clean.trigger`). `file` is the configuration file, and `line` the
@@ -162,7 +158,6 @@ class Table:
     catalog: Any = None
     zone: ZoneInfo = ZoneInfo("UTC")
     mode: Mode = Mode.OBSERVE
-    configured_mode: Mode | None = None
     act_when: ActWhen = ActWhen.AT_ONCE
     proof_without: frozenset[Check] = frozenset()
     poll: timedelta = timedelta(seconds=10)

@@ -17,7 +17,6 @@ from lakewarden.service.config.access import AccessSettings
 from lakewarden.service.config.daemon.history import HistorySettings
 from lakewarden.service.config.daemon.notifications import NotificationSettings
 from lakewarden.service.config.daemon.settings import (
-    AdoptionSettings,
     ApiSettings,
     BudgetSettings,
     DaemonSettings,
@@ -71,9 +70,8 @@ class CareSettings(Settings):
     """How far Lakewarden goes: `observe` (the default) only observes, `plan` says what it would run, `act` runs it."""
 
     act_when: ActWhen | None = None
-    """When the mode `act` is in force: `at_once`, or `proved`: while each check of `lakewarden doctor TABLE` is ok, or
-    `adopted`: once `lakewarden adopt` has taken the table over, and while it is proved. Until then the table is served
-    as in the mode `plan`. The default is `at_once`.
+    """When the mode `act` is in force: `at_once`, or `proved`: while each check of `lakewarden doctor TABLE` is ok.
+    Until then the table is served as in the mode `plan`. The default is `at_once`.
     """
 
     proof_without: tuple[Check, ...] | None = None
@@ -139,9 +137,7 @@ class Defaults(CareSettings):
     """`observe` only observes, `plan` also says what it would run, `act` runs it."""
 
     act_when: ActWhen = ActWhen.AT_ONCE
-    """When the mode `act` is in force: `at_once`, while the table is `proved`, or once it is `adopted` and while it is
-    proved.
-    """
+    """When the mode `act` is in force: `at_once`, or while the table is `proved`."""
 
     proof_without: tuple[Check, ...] = ()
     """The checks that the proof does without."""
@@ -240,7 +236,6 @@ class Configuration(Settings):
     database: DatabaseSettings = DatabaseSettings()
     """The database of runs, leases and decisions."""
 
-    adoption: AdoptionSettings = AdoptionSettings()
     """How tables are taken over in waves."""
 
     history: HistorySettings = HistorySettings()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TypeVar, assert_never
 
@@ -12,7 +12,6 @@ from lakewarden.planners.model.errors import LakewardenError, PermanentError, Te
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.settings import format_duration
 from lakewarden.service.control.commands import (
-    AdoptionAsked,
     Approved,
     BarrierLifted,
     Command,
@@ -27,7 +26,6 @@ from lakewarden.service.control.run_requests import RunRequests
 from lakewarden.service.events.listener import Listener
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.acts import ActKind
-from lakewarden.service.model.rows import AdoptionRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.ownership.table_shares import TableShares
 from lakewarden.service.scheduling.requests import Requests
@@ -67,7 +65,6 @@ class CommandHandler:
         self._proofs = state.proofs
         self._barriers = state.barriers
         self._audit_log = state.audit_log
-        self._adoptions = state.adoptions
         self._listener = listener
         self._run_requests = RunRequests(state=state, requests=requests)
 
@@ -88,8 +85,6 @@ class CommandHandler:
                 self._hold(command)
             case BarrierLifted():
                 _answer(command.answer, lambda: self._lift(command))
-            case AdoptionAsked():
-                _answer(command.answer, lambda: self._adopt(command))
             case _:
                 return self._change(command)
         return ()
@@ -156,20 +151,6 @@ class CommandHandler:
             self._audit_log.note(lifted.caller, ActKind.BARRIER_LIFTED, table=lifted.table, before=said)
         self._barriers.lift(lifted.table, {hold.id for hold in mine})
         return len(mine)
-
-    def _adopt(self, asked: AdoptionAsked) -> Sequence[AdoptionRow]:
-        """Begin or end adoptions. The phase of each goes on by itself (`control/adopting.py`)."""
-        for table in (*asked.waves, *asked.left):
-            before = self._adoptions.of(table)
-            kind = ActKind.ADOPTED if table in asked.waves else ActKind.GIVEN_BACK
-            after = f"wave {asked.waves[table]}" if table in asked.waves else None
-            self._audit_log.note(
-                asked.caller, kind, table=table, before=None if before is None else before.phase, after=after
-            )
-        self._adoptions.begin(asked.waves, by=asked.caller.name)
-        self._adoptions.leave(asked.left, by=asked.caller.name)
-        found = (self._adoptions.of(table) for table in (*asked.waves, *asked.left))
-        return [row for row in found if row is not None]
 
     def _cancel(self, cancelled: RunCancelled) -> Run | None:
         run = self._active_runs.get(cancelled.run)

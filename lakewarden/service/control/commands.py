@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -14,7 +14,6 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.model.access import LOCAL, Caller
-from lakewarden.service.model.rows import AdoptionRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.state.barriers import BarrierAsked
 
@@ -135,17 +134,6 @@ class QuarantineAsked:
     answer: Future[bool] = field(default_factory=Future)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdoptionAsked:
-    """An operator has tables taken over in `waves`, or given back (`left`). The answer is their adoptions."""
-
-    waves: Mapping[TableId, int] = field(default_factory=dict)
-    left: tuple[TableId, ...] = ()
-    caller: Caller = LOCAL
-    table: None = None
-    answer: Future[Sequence[AdoptionRow]] = field(default_factory=Future)
-
-
 Command = (
     RunAsked
     | DryRunAsked
@@ -156,7 +144,6 @@ Command = (
     | BarrierLifted
     | RunCancelled
     | QuarantineAsked
-    | AdoptionAsked
 )
 """The commands of operators and writers, each with a Future for the answer."""
 

@@ -60,8 +60,6 @@ class Discovery:
         self._listed = listed
         self._asked = [AskedSource(source=source) for source in sources]
         self._table_registry = state.tables
-        self._adoptions = state.adoptions
-        self._edition = state.adoptions.edition
         self._membership = membership
         self._claims = claims
         self._active_runs = state.active_runs
@@ -102,8 +100,6 @@ class Discovery:
             self._again = False
             for asked in self._asked:
                 asked.due_at = float("-inf")
-        if self._edition != self._adoptions.edition:
-            news, self._edition = True, self._adoptions.edition
         if self._table_registry.held and now >= self._held_at:
             news, self._held_at = True, now + HELD_SECONDS
         changed = news
@@ -253,12 +249,11 @@ class Discovery:
         """Yield the tables with the names of their sources. Tables of the configuration and of former sources have
         none.
         """
-        in_force = self._adoptions.in_force
-        yield from ((None, in_force(table)) for table in self._listed)
+        yield from ((None, table) for table in self._listed)
         for asked in self._asked:
             found = sorted(asked.found.tables, key=self._is_new)
-            yield from ((asked.source.name, in_force(table)) for table in found)
-        yield from ((None, in_force(table)) for table in self._left_over)
+            yield from ((asked.source.name, table) for table in found)
+        yield from ((None, table) for table in self._left_over)
 
     def _tell_left_out(self, told: Mapping[str, Mapping[str, str]]) -> None:
         """Log what was not left out before, and show how many tables of each source are left out."""

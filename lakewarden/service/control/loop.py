@@ -15,10 +15,8 @@ import structlog
 from lakewarden.executors.contract import Asked, CapacityChanged, Ended, Lost, Started
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.control.adopting import Adopting
 from lakewarden.service.control.command_handler import CommandHandler
 from lakewarden.service.control.commands import (
-    AdoptionAsked,
     Approved,
     BarrierLifted,
     Command,
@@ -80,13 +78,11 @@ class ControlLoop:
         command_handler: CommandHandler,
         commands: CommandQueue,
         shutdown: Shutdown,
-        adopting: Adopting,
     ) -> None:
         self._tables = state.tables
         self._replica_lease = ownership.replica_lease
         self._membership = membership
         self._discovery = discovery
-        self._adopting = adopting
         self._shares = ownership.shares
         self._poller = scheduling.poller
         self._active_runs = state.active_runs
@@ -156,7 +152,6 @@ class ControlLoop:
         """Do everything that is due, and return the seconds until the next turn."""
         self.last_turn = now = self._clock.monotonic()
         if self.phase is ShutdownPhase.SERVING:
-            self._adopting.keep_up(now)
             self._discovery.keep_up(now)
         self._membership.keep_up(now)
         messages, dirty = self._commands.take()
@@ -259,7 +254,7 @@ class ControlLoop:
                 | QuarantineAsked()
             ):
                 self._execute(message)
-            case BarrierAsked() | BarrierLifted() | AdoptionAsked():
+            case BarrierAsked() | BarrierLifted():
                 self._execute(message)
             case _:
                 assert_never(message)

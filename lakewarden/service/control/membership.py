@@ -53,7 +53,6 @@ class Membership:
         self._rewrites = state.rewrites
         self._proofs = state.proofs
         self._writer_signs = state.writer_signs
-        self._adoptions = state.adoptions
         self._folders = state.folders
         self._barriers = state.barriers
         self._active_runs = state.active_runs
@@ -147,7 +146,6 @@ class Membership:
         self._rewrites.refresh()
         self._proofs.refresh()
         self._writer_signs.refresh()
-        self._adoptions.refresh()
         self._folders.refresh()
         if not self._draining and (self._tables_changed or not (self._alone and self._shares.owned)):
             moved = self._shares.take(busy=self._active_runs.busy())

@@ -25,7 +25,7 @@ from lakewarden.service.model.acts import Act, ActKind
 from lakewarden.service.model.answers import KeptAnswers
 from lakewarden.service.model.found import Discoveries
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.rows import AdoptionRow, ApprovalRow, DecisionRow, RewriteRow
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow, RewriteRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.proof import foreign_warning
 from lakewarden.service.rules.writer_failures import Blamed
@@ -233,18 +233,6 @@ class ControlPlane(Protocol):
         """Withdraw a rewrite of all files. A run of it that is active may finish. The answer is False if there is
         none.
         """
-        ...
-
-    def adopt(self, waves: Mapping[TableId, int], *, caller: Caller = LOCAL) -> Future[Sequence[AdoptionRow]]:
-        """Take tables over, in waves."""
-        ...
-
-    def give_back(self, tables: Collection[TableId], *, caller: Caller = LOCAL) -> Future[Sequence[AdoptionRow]]:
-        """Give tables back: they are only observed from now on. A run that has begun goes on."""
-        ...
-
-    def adoptions(self) -> Mapping[AdoptionRow, str | None]:
-        """Return the adoptions of the tables, each with why its wave must not begin yet."""
         ...
 
     def pause(self, table: TableId | None, *, reason: str, caller: Caller = LOCAL) -> Future[None]:

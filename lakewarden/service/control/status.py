@@ -16,7 +16,6 @@ from lakewarden.planners.model.proof import Proof
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import HearsOfFolders
 from lakewarden.service.control.commands import (
-    AdoptionAsked,
     Approved,
     BarrierLifted,
     CommandQueue,
@@ -38,10 +37,9 @@ from lakewarden.service.model.access import LOCAL, Caller
 from lakewarden.service.model.acts import Act, ActKind
 from lakewarden.service.model.answers import KeptAnswers
 from lakewarden.service.model.found import Discoveries
-from lakewarden.service.model.rows import AdoptionRow, ApprovalRow, DecisionRow
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.ownership.ownership import Ownership
-from lakewarden.service.rules.adoption import closed_waves
 from lakewarden.service.rules.shutdown import Shutdown
 from lakewarden.service.scheduling.hook_rate import PacedHooks
 from lakewarden.service.scheduling.scheduling import SchedulingParts
@@ -69,8 +67,6 @@ class Status:
         discovery: Discoveries,
     ) -> None:
         self._feed, self.discovery = feed, discovery
-        self._terms = resources.adoption
-        self._adoptions = state.adoptions
         self._tables = state.tables
         self._statuses = TableStatuses(state=state, ownership=ownership, scheduling=scheduling, clock=resources.clock)
         self._daemon = daemon
@@ -194,20 +190,6 @@ class Status:
         message = RewriteEnded(table=table, service=service, caller=caller)
         self._commands.put(message)
         return message.answer
-
-    def adopt(self, waves: Mapping[TableId, int], *, caller: Caller = LOCAL) -> Future[Sequence[AdoptionRow]]:
-        """Take tables over."""
-        self._commands.put(message := AdoptionAsked(waves=waves, caller=caller))
-        return message.answer
-
-    def give_back(self, tables: Collection[TableId], *, caller: Caller = LOCAL) -> Future[Sequence[AdoptionRow]]:
-        """Give tables back."""
-        self._commands.put(message := AdoptionAsked(left=tuple(tables), caller=caller))
-        return message.answer
-
-    def adoptions(self) -> Mapping[AdoptionRow, str | None]:
-        """Return the adoptions, each with why its wave must not begin yet."""
-        return closed_waves(self._adoptions.rows(), now=self._clock.now(), terms=self._terms)
 
     def pause(self, table: TableId | None, *, reason: str, caller: Caller = LOCAL) -> Future[None]:
         """Start nothing more on a table, or on all."""

@@ -17,7 +17,6 @@ from lakewarden.service.http.access.browsers import CrossOriginGuard
 from lakewarden.service.http.access.callers import Callers, Identify
 from lakewarden.service.http.access.once import once
 from lakewarden.service.http.access.roles import guarding
-from lakewarden.service.http.adopting.adoptions import add_adoptions
 from lakewarden.service.http.adopting.proof import add_proof
 from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.bodies import BodyLimit
@@ -96,7 +95,6 @@ def build_api(
     add_timeline(app, plane)
     add_policies(app, plane)
     add_proof(app, plane)
-    add_adoptions(app, plane)
     add_explain(app, plane, clock)
     add_writer_options(app, plane, url=url, formats=formats, with_keys=identify is not None)
     add_runs(app, plane, clock, live)

@@ -23,8 +23,6 @@ class ActKind(StrEnum):
     RUN_CANCELLED = "run_cancelled"
     QUARANTINED = "quarantined"
     RELEASED = "released"
-    ADOPTED = "adopted"
-    GIVEN_BACK = "given_back"
     DRAINED = "drained"
     RELOADED = "reloaded"
     TABLE_REGISTERED = "table_registered"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun, remedy_of
 from lakewarden.planners.model.instant import Service
@@ -154,32 +153,3 @@ class LockProofRow:
     several: bool
     without: str | None
     seen_at: datetime | None
-
-
-class AdoptionPhase(StrEnum):
-    """How far an adoption has come. `left`: the table was given back."""
-
-    WAITING = "waiting"
-    PROVING = "proving"
-    PLANNING = "planning"
-    ACTING = "acting"
-    LEFT = "left"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AdoptionRow:
-    """The adoption of one table. It is in the store.
-
-    All tables of one request have the same `asked_at`. They are taken over in waves, 1 first. `since` is when the phase
-    began. `setback` is the last failure of a writer that met a run, or the last quarantine, since the table is acted
-    on. It was seen last at `setback_at`.
-    """
-
-    table: TableId
-    phase: AdoptionPhase
-    since: datetime
-    wave: int
-    asked_by: str
-    asked_at: datetime
-    setback: str | None = None
-    setback_at: datetime | None = None

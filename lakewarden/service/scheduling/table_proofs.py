@@ -56,7 +56,7 @@ class TableProofs:
         match table.act_when:
             case ActWhen.AT_ONCE:
                 return None
-            case ActWhen.PROVED | ActWhen.ADOPTED:
+            case ActWhen.PROVED:
                 pass
             case _:
                 assert_never(table.act_when)

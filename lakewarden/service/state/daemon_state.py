@@ -14,7 +14,6 @@ from lakewarden.service.state.observations import Observations
 from lakewarden.service.state.rewrites import Rewrites
 from lakewarden.service.state.service_states import ServiceStates
 from lakewarden.service.state.table_registry import TableRegistry
-from lakewarden.service.state.trust.adoptions import Adoptions
 from lakewarden.service.state.trust.folders import TableFolders
 from lakewarden.service.state.trust.foreign_services import ForeignServices
 from lakewarden.service.state.trust.kept_by_others import KeptByOthers
@@ -37,6 +36,5 @@ class DaemonState:
     writer_signs: WriterSigns
     foreign_services: ForeignServices
     kept_by_others: KeptByOthers
-    adoptions: Adoptions
     folders: TableFolders
     audit_log: AuditLog

@@ -13,7 +13,6 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
 from lakewarden.service.events.listener import Listener
-from lakewarden.service.rules.adoption import AdoptionTerms
 from lakewarden.service.state.readers.archives import ArchiveReaders
 from lakewarden.service.state.readers.port import TableReaders
 from lakewarden.service.state.readers.threads import PlacedThreads, Threads
@@ -24,7 +23,7 @@ from lakewarden.service.store.port import Store
 class Resources:
     """`pools` are the session pools by the name of their `spark` profile. `readers` observe tables. Without readers the
     control thread observes them. `archives` read archived timelines. `threads` read claims and list catalogs.
-    `run_logs` are the logs of the runs that this daemon has carried out. `adoption` says how tables are taken over.
+    `run_logs` are the logs of the runs that this daemon has carried out.
     """
 
     pools: MutableMapping[str, Pool]
@@ -37,5 +36,4 @@ class Resources:
     archives: ArchiveReaders = field(default_factory=ArchiveReaders)
     threads: Threads = field(default_factory=PlacedThreads)
     run_logs: RunLogs | None = None
-    adoption: AdoptionTerms = field(default_factory=AdoptionTerms)
     rng: random.Random = field(default_factory=random.Random)

@@ -17,7 +17,6 @@ from lakewarden.service.model.configuring.registration import RegistrationRow
 from lakewarden.service.model.notices import KeptNotices
 from lakewarden.service.model.replica import Replica, ReplicaId
 from lakewarden.service.model.rows import (
-    AdoptionRow,
     ApprovalRow,
     DecisionRow,
     FolderRow,
@@ -222,14 +221,6 @@ class Store(HistoryStore, KeptAnswers, KeptNotices, Protocol):
 
     def folders(self, *, folder: str | None = None) -> Sequence[FolderRow]:
         """Return the folders of all tables in catalogs, or the tables in one folder."""
-        ...
-
-    def keep_adoption(self, row: AdoptionRow) -> None:
-        """Keep the adoption of a table, and replace the previous one."""
-        ...
-
-    def adoptions(self) -> Sequence[AdoptionRow]:
-        """Return the adoptions of all tables."""
         ...
 
     def decisions(self, table: TableId) -> Sequence[DecisionRow]:

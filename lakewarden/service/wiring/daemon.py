@@ -9,7 +9,6 @@ from functools import partial
 
 from lakewarden.executors.contract import Pool
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.control.adopting import Adopting
 from lakewarden.service.control.command_handler import CommandHandler
 from lakewarden.service.control.commands import CommandQueue
 from lakewarden.service.control.discovery import Discovery
@@ -140,9 +139,6 @@ def _controlled(
         ),
         commands=commands,
         shutdown=shutdown,
-        adopting=Adopting(
-            state=state, ownership=ownership, scheduling=scheduling, clock=resources.clock, terms=resources.adoption
-        ),
     )
     status = Status(
         resources=resources,

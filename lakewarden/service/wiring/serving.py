@@ -53,7 +53,6 @@ from lakewarden.service.wiring.in_force import PoolsOf, Tables, TablesInForce, w
 from lakewarden.service.wiring.pools import WorkerReach, pools_of, served_by
 from lakewarden.service.wiring.registering import Registrar, catching_up
 from lakewarden.service.wiring.reloading import Reloader
-from lakewarden.service.wiring.state import terms_of
 from lakewarden.service.wiring.tracing import heard_by, traces_to
 from lakewarden.service.wiring.watching import SeenFile, watched
 
@@ -102,7 +101,6 @@ def serve(
                     settings=settings.reading, stores=settings.storage, roots=config.roots, command=reader
                 ),
                 run_logs=run_logs,
-                adoption=terms_of(settings.adoption),
             ),
             sources=sources_of(config.discover, storages),
             drain=settings.daemon.drain,

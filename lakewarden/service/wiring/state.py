@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakewarden.planners.model.table import Table
-from lakewarden.service.config.daemon.settings import AdoptionSettings
-from lakewarden.service.rules.adoption import AdoptionTerms
 from lakewarden.service.state.active_runs import ActiveRuns
 from lakewarden.service.state.approvals import Approvals
 from lakewarden.service.state.audit_log import AuditLog
@@ -20,7 +18,6 @@ from lakewarden.service.state.resources import Resources
 from lakewarden.service.state.rewrites import Rewrites
 from lakewarden.service.state.service_states import ServiceStates
 from lakewarden.service.state.table_registry import TableRegistry
-from lakewarden.service.state.trust.adoptions import Adoptions
 from lakewarden.service.state.trust.folders import TableFolders
 from lakewarden.service.state.trust.foreign_services import ForeignServices
 from lakewarden.service.state.trust.kept_by_others import KeptByOthers
@@ -33,9 +30,8 @@ def state_of(tables: Sequence[Table], resources: Resources, *, wake: Callable[[]
     readers = resources.readers or InlineReaders(
         formats=resources.formats, storage_for=resources.storages.of, clock=clock
     )
-    adoptions = Adoptions(store=store, clock=clock)
     moments, active_runs = Moments(), ActiveRuns(store)
-    registry = TableRegistry(map(adoptions.in_force, tables))
+    registry = TableRegistry(tables)
     return DaemonState(
         tables=registry,
         moments=moments,
@@ -50,11 +46,5 @@ def state_of(tables: Sequence[Table], resources: Resources, *, wake: Callable[[]
         writer_signs=WriterSigns(store=store, clock=clock),
         foreign_services=ForeignServices(store=store, clock=clock),
         kept_by_others=KeptByOthers(store=store),
-        adoptions=adoptions,
         folders=TableFolders(store=store, tables=registry),
     )
-
-
-def terms_of(settings: AdoptionSettings) -> AdoptionTerms:
-    """Return how tables are taken over."""
-    return AdoptionTerms(plan_for=settings.plan_for, between_waves=settings.between_waves)

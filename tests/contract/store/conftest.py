@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from lakewarden.planners.model.clock import ManualClock
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.dialects import from_now
@@ -29,7 +26,7 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Return each store in turn."""
     with ExitStack() as life:
@@ -38,8 +35,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 def _opened(request: pytest.FixtureRequest, folder: Path, life: ExitStack) -> Store:
     match request.param:
-        case "memory":
-            return MemoryStore(ManualClock())
         case "sqlite":
             return new_sqlite(folder / "lakewarden.db")
         case _:
@@ -52,12 +47,9 @@ def lapse(store: Store) -> Callable[[ReplicaId], None]:
     """Return a function that ends a replica's lease now, as if it had not been renewed."""
 
     def run_out(replica: ReplicaId) -> None:
-        match store:
-            case MemoryStore():
-                store._members[replica] = replace(store._members[replica], until=store._clock.monotonic())
-            case SqlStore():
-                lapsing = sa.update(schema.replicas).where(schema.replicas.c.id == replica)
-                with store._write() as connection:
-                    connection.execute(lapsing.values(lease_until=from_now()))
+        assert isinstance(store, SqlStore)
+        lapsing = sa.update(schema.replicas).where(schema.replicas.c.id == replica)
+        with store._write() as connection:
+            connection.execute(lapsing.values(lease_until=from_now()))
 
     return run_out

@@ -10,7 +10,6 @@ import pytest
 
 from lakewarden.service.model import answers
 from lakewarden.service.model.answers import AnswerRow, TooManyAnswersError
-from lakewarden.service.store import memory_answers
 from lakewarden.service.store.port import Store
 from lakewarden.service.store.sql import acts as sql_answers
 
@@ -86,7 +85,7 @@ def test_old_answers_are_deleted_some_at_a_time(store: Store) -> None:
 
 def test_a_caller_has_so_many_answers_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """One caller cannot fill the store. Another caller is not affected, and neither is a key that is known."""
-    for module in (answers, memory_answers, sql_answers):
+    for module in (answers, sql_answers):
         monkeypatch.setattr(module, "MOST_OF_A_CALLER", 3)
     for key in "abc":
         store.claim_answer(replace(PAUSE, key=key))

@@ -1,4 +1,4 @@
-"""The schema is upgraded in whole steps. If an upgrade is interrupted, runs twice, or meets a newer store, nothing is
+"""The schema is created as a whole. If that is interrupted, runs twice, or meets a newer store, nothing is
 lost.
 """
 
@@ -11,15 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import alembic.command
-import alembic.config
 import pytest
 import sqlalchemy as sa
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.run import RunState
 from lakewarden.service.store.opening import open_store
 from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings
@@ -65,16 +60,6 @@ class Place:
             answer = connection.exec_driver_sql(statement)
             return [tuple(row) for row in answer] if answer.returns_rows else []
 
-    def make_old(self, revision: str) -> None:
-        """Give the database the schema of an earlier Lakewarden."""
-        config = alembic.config.Config()
-        config.set_main_option("script_location", "lakewarden.service.store.sql:migrations")
-        config.set_main_option("recursive_version_locations", "true")
-        config.set_main_option("path_separator", "os")
-        with self.reader().begin() as connection:
-            config.attributes["connection"] = connection
-            alembic.command.upgrade(config, revision)
-
     def start(self, program: str, *more: str) -> subprocess.Popen[bytes]:
         """Start a program on the store as a process of its own."""
         arguments = [sys.executable, "-c", program, self.url or "", str(self.folder), *more]
@@ -91,43 +76,17 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield Place(url=server.make_database(), folder=tmp_path)
 
 
-@pytest.mark.parametrize("statement", ["CREATE TABLE leases", "CREATE TABLE replicas", "SET version_num='0003'"])
-def test_an_upgrade_that_was_killed_goes_on(place: Place, statement: str) -> None:
-    """Each step is done as a whole or not at all. The next start does the rest."""
+@pytest.mark.parametrize("statement", ["CREATE TABLE leases", "CREATE TABLE replicas", "INSERT INTO alembic_version"])
+def test_a_store_of_which_the_creation_was_killed_is_created_anew(place: Place, statement: str) -> None:
+    """It is created as a whole or not at all."""
     with place.start(KILLED_IN_THE_MIDDLE, statement) as killed:
         assert killed.wait(120) == 9
-    tables = set(sa.inspect(place.reader()).get_table_names())
-    assert ("leases" in tables) == ("approvals" in tables) == (statement != "CREATE TABLE leases")
-    assert "replicas" not in tables
+    assert sa.inspect(place.reader()).get_table_names() == []
 
     store = place.open()
 
     take_ownership(store, "/lake/trips")
     assert store.take_lease(store.request(a_run()).id, owner=take_ownership(store, "/lake/trips"), at=NOW).epoch == 1
-    store.close()
-
-
-def test_a_store_of_the_first_schema_is_upgraded_with_what_it_holds(place: Place) -> None:
-    """Its runs have no owner yet. The owner of their table adopts them, under a higher epoch."""
-    place.make_old("0001")
-    place.ask(
-        "INSERT INTO runs (id, number, table_id, identity, service, state, reason, requested_by, created_at, epoch,"
-        " figures) VALUES ('old', 7, 'trips', '/lake/trips#once', 'clean', 'RUNNING', 'due', 'policy',"
-        " '2026-05-01 12:00:00', 4, '{}')"
-    )
-    place.ask("INSERT INTO leases VALUES ('/lake/trips#once', 'clean', 4, 'host:1', '2026-05-01 12:00:00')")
-    place.ask("INSERT INTO pauses VALUES ('trips', 'migration', '2026-05-01 12:00:00')")
-
-    store = place.open()
-
-    assert store.pauses() == {TableId("trips"): "migration"}
-    assert (store.approvals(), store.service_states(), store.replicas()) == ([], [], [])
-    me = take_ownership(store, "/lake/trips")
-    adopted = store.adopt(RunId("old"), owner=me)
-    assert (adopted.state, adopted.epoch, adopted.owner) == (RunState.UNKNOWN, 5, me)
-    store.request(a_run("new", service=Service.COMPACTION))
-    assert [run.id for run in store.runs()] == ["new", "old"]
-    assert place.ask("SELECT table_id FROM registered") == [("trips",)], "it counts as registered from now on"
     store.close()
 
 

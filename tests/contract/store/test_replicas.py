@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from lakewarden.service.model.replica import ReplicaId as Id
 from lakewarden.service.model.run import RunState
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.sqlite import open_sqlite
 from tests.support.store.replicas import LEASE, a_replica
 from tests.support.values import NOW, a_run
 
@@ -39,9 +40,9 @@ def living(store: Store) -> dict[str, bool]:
 # -- identity and leases
 
 
-def test_a_store_is_always_itself_and_no_other(store: Store) -> None:
+def test_a_store_is_always_itself_and_no_other(store: Store, tmp_path: Path) -> None:
     """Claims beside the tables are held in its name. Two stores must never be one holder."""
-    assert store.identity() == store.identity() != MemoryStore().identity()
+    assert store.identity() == store.identity() != open_sqlite(tmp_path / "other.db").identity()
 
 
 def test_a_replica_lives_from_its_joining_until_it_leaves(store: Store) -> None:

@@ -15,8 +15,6 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
 from lakewarden.service.model.rows import (
-    AdoptionPhase,
-    AdoptionRow,
     ApprovalRow,
     DecisionRow,
     FolderRow,
@@ -26,7 +24,6 @@ from lakewarden.service.model.rows import (
     WriterSignsRow,
 )
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store, SupersededError
 from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import IDENTITY, NOW, a_run
@@ -80,24 +77,9 @@ def note(store: Store, table: TableId) -> None:
     store.keep_approval(approval)
     store.keep_rewrite(RewriteRow(table=table, service=service, identity="", mark="1-1", asked_by="ada", asked_at=NOW))
     store.keep_lock_proof(a_lock_proof(table))
-    store.keep_adoption(an_adoption(table))
     store.keep_writer_signs(WriterSignsRow(table=table, hook_at=NOW))
     store.keep_folder(FolderRow(table=table, location=f"catalog://lake/db.{table}", folder="f00d"))
     store.pause(table, reason="migration", at=NOW)
-
-
-def an_adoption(table: TableId) -> AdoptionRow:
-    """Return an adoption that is under way."""
-    return AdoptionRow(table=table, phase=AdoptionPhase.PROVING, since=NOW, wave=2, asked_by="ada", asked_at=NOW)
-
-
-def test_an_adoption_is_kept_with_its_last_phase(store: Store) -> None:
-    """It survives the daemon."""
-    first = an_adoption(TableId("trips"))
-    store.keep_adoption(first)
-    acting = replace(first, phase=AdoptionPhase.ACTING, setback="write 7 failed", setback_at=NOW)
-    store.keep_adoption(acting)
-    assert store.adoptions() == [acting]
 
 
 def test_the_tables_in_one_folder_are_found_by_the_last_folder_of_each(store: Store) -> None:
@@ -134,7 +116,7 @@ def noted(store: Store) -> set[str]:
         if store.decisions(TableId(table))
     }
     assert decided == {row.table for row in store.service_states()} == {row.table for row in store.approvals()}
-    assert decided == {row.table for row in store.writer_signs()} == {row.table for row in store.adoptions()}
+    assert decided == {row.table for row in store.writer_signs()}
     assert decided == {row.table for row in store.folders()}
     assert decided == {row.table for row in store.lock_proofs()} == {row.table for row in store.rewrites()}
     return decided
@@ -573,8 +555,7 @@ def test_a_long_history_is_forgotten_in_steps(store: Store) -> None:
         steps.append(step)
 
     assert sum(steps) == 600
-    if not isinstance(store, MemoryStore):
-        assert max(steps) <= 500
+    assert max(steps) <= 500
     assert [run.id for run in store.runs()] == ["r0600"]
 
 

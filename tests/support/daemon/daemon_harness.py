@@ -29,11 +29,11 @@ from lakewarden.service.rules.shutdown import ShutdownPhase
 from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.state.readers.threads import CallersThread, Threads
 from lakewarden.service.state.resources import Resources
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.daemon import compose
 from lakewarden.testing.fake import FAKE, FakeTable
 from lakewarden.testing.fake_pool import FakePool
+from tests.support.store.memory_store import MemoryStore
 
 _Answer = TypeVar("_Answer")
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -27,8 +27,8 @@ from lakewarden.service.model.heard import HeardHook
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.state.resources import Resources
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.wiring.daemon import compose
+from tests.support.store.memory_store import MemoryStore
 from tests.support.waiting import HANGS
 
 

@@ -30,7 +30,7 @@ _MOST_EXCEPTIONS = 20
 """How many tables have an entry of their own because their cleans kept more. If there are more, the policy keeps as
 much as the one that kept the most."""
 
-_HEAD = "# Written by `lakewarden init`. Lakewarden changes nothing {while_}."
+_HEAD = "# Written by `lakewarden init`. Lakewarden changes nothing while the mode is `observe`."
 _SECOND = "# config.example.yaml has every setting. `lakewarden check-config --connect` tries what this file names."
 
 
@@ -58,11 +58,10 @@ def first_file(
     *,
     exclude: Sequence[str] = (),
     kept: Mapping[str, int] | None = None,
-    for_adoption: bool = False,
 ) -> str:
     """Return the text of the file for the tables of some places, by place. `options` is what is known of the tables
     of a format from their writers. `kept` is how many commits the newest clean of a table kept, by location.
-    Tables are only observed, or, with `for_adoption`, planned for until an operator adopts them.
+    Tables are only observed.
 
     A catalog without a name of its own is called `lake`, or `lake2` if that is taken. Raises PermanentError if a place
     has no table, if two catalogs have one name, or if the tables need more than a short file.
@@ -73,15 +72,13 @@ def first_file(
     names = _names(found)
     formats = {place: _by_format(tables) for place, tables in found.items()}
     catalogs = [line for place in found for line in _catalogs(place, sorted(formats[place]), names[place])]
-    while_ = "before `lakewarden adopt`" if for_adoption else "while the mode is `observe`"
-    lines = [_HEAD.format(while_=while_), _SECOND, *(["catalogs:", *catalogs] if catalogs else []), "policies:"]
+    lines = [_HEAD, _SECOND, *(["catalogs:", *catalogs] if catalogs else []), "policies:"]
     exceptions: dict[str, int] = {}
     for format_name in sorted({name for one in formats.values() for name in one}):
         kept_here = _kept_of(format_name, found.values(), kept or {})
         own = len(kept_here) <= _MOST_EXCEPTIONS and not any(kind_of(place) or is_in_catalog(place) for place in found)
         exceptions |= kept_here if own else {}
-        mode = ("act", "adopted") if for_adoption else ("observe", None)
-        lines += _policy(format_name, mode, options.get(format_name, WriterDefaults()), {} if own else kept_here)
+        lines += _policy(format_name, options.get(format_name, WriterDefaults()), {} if own else kept_here)
     lines += ["tables:"]
     for place, by_format in formats.items():
         for format_name in sorted(by_format):
@@ -177,13 +174,9 @@ def _kept_of(format_name: str, found: Iterable[Sequence[Table]], kept: Mapping[s
     return {one.location: kept[one.location] for one in of_format if one.location in kept}
 
 
-def _policy(
-    format_name: str, mode: tuple[str, str | None], known: WriterDefaults, kept: Mapping[str, int]
-) -> Iterator[str]:
+def _policy(format_name: str, known: WriterDefaults, kept: Mapping[str, int]) -> Iterator[str]:
     yield f"  {format_name}:"
-    yield f"    mode: {mode[0]}"
-    if mode[1] is not None:
-        yield f"    act_when: {mode[1]}"
+    yield "    mode: observe"
     yield from (f"    # {printable(remark)}" for remark in known.remarks)
     if known.options:
         yield f"    options: {_flow(known.options)}"

@@ -67,18 +67,6 @@ class DaemonSettings(Settings):
     """
 
 
-class AdoptionSettings(Settings):
-    """How tables with `act_when: adopted` are taken over."""
-
-    plan_for: Annotated[Duration, Within("0s", "30d")] = Field(default="1h", validate_default=True)
-    """How long a table that is proved stays in the mode `plan` before it is acted on."""
-
-    between_waves: Annotated[Duration, Within("0s", "30d")] = Field(default="1d", validate_default=True)
-    """A wave begins when the waves before it were served this long without a writer failure that met a
-    run, and without a quarantine.
-    """
-
-
 class LogSettings(Settings):
     """The log of the daemon, on standard error. Each line is one event with its facts."""
 

@@ -19,7 +19,6 @@ from lakewarden.planners.model.errors import TemporaryError
 
 FROM_MEMORY = frozenset(
     {
-        "/v1/adoptions",
         "/v1/config",
         "/v1/discovery",
         "/v1/fleet",

@@ -33,7 +33,6 @@ _ABOUT_TABLES = (
     schema.notices,
     schema.writer_signs,
     schema.folders,
-    schema.adoptions,
 )
 
 

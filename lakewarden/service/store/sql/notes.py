@@ -15,8 +15,6 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.notices import NoticeKind, NoticeRow
 from lakewarden.service.model.rows import (
-    AdoptionPhase,
-    AdoptionRow,
     ApprovalRow,
     DecisionRow,
     FolderRow,
@@ -32,17 +30,7 @@ from lakewarden.service.store.sql.dialects import insert, put
 _kept = schema.decisions.c
 _DECISIONS = sa.select(schema.decisions).where(_kept.table_id == sa.bindparam("table")).order_by(_kept.service)
 
-_Row = (
-    DecisionRow
-    | ServiceStateRow
-    | ApprovalRow
-    | RewriteRow
-    | LockProofRow
-    | NoticeRow
-    | WriterSignsRow
-    | FolderRow
-    | AdoptionRow
-)
+_Row = DecisionRow | ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | NoticeRow | WriterSignsRow | FolderRow
 
 
 class SqlNotes(Database):
@@ -94,16 +82,6 @@ class SqlNotes(Database):
         with self._read() as connection:
             rows = connection.execute(query if folder is None else query.where(schema.folders.c.folder == folder))
             return [FolderRow(**_named(row)) for row in rows]
-
-    def keep_adoption(self, row: AdoptionRow) -> None:
-        """Keep the adoption of a table, and replace the previous one."""
-        self._keep(schema.adoptions, [row])
-
-    def adoptions(self) -> Sequence[AdoptionRow]:
-        """Return the adoptions of all tables."""
-        with self._read() as connection:
-            rows = [_named(row) for row in connection.execute(sa.select(schema.adoptions))]
-        return [AdoptionRow(**{**row, "phase": AdoptionPhase(row["phase"])}) for row in rows]
 
     def keep_approval(self, row: ApprovalRow) -> None:
         """Keep a request for approval, or the approval."""

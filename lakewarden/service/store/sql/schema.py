@@ -256,19 +256,6 @@ folders = Table(
 )
 Index("folders_by_folder", folders.c.folder)
 
-adoptions = Table(
-    "adoptions",
-    metadata,
-    Column("table_id", String(255), primary_key=True),
-    Column("phase", String(16), nullable=False),
-    Column("since", UtcDateTime, nullable=False),
-    Column("wave", Integer, nullable=False),
-    Column("asked_by", Words(64), nullable=False),
-    Column("asked_at", UtcDateTime, nullable=False),
-    Column("setback", Words),
-    Column("setback_at", UtcDateTime),
-)
-
 service_states = Table(
     "service_states",
     metadata,

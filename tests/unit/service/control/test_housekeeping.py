@@ -20,11 +20,11 @@ from lakewarden.service.model.acts import Act, ActKind
 from lakewarden.service.model.history import DebtPoint, grain_of
 from lakewarden.service.model.rows import DecisionRow, ServiceStateRow
 from lakewarden.service.model.run import RunState
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.runs import _columns
 from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import SqlStore
+from tests.support.store.memory_store import MemoryStore
 from tests.support.values import NOW, a_run
 
 TRIPS = TableId("trips")

@@ -35,15 +35,14 @@ from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.run import Run
 from lakewarden.service.reporting.metrics import Metrics
 from lakewarden.service.reporting.tracing.recording import RunTraces
-from lakewarden.service.rules.adoption import AdoptionTerms
 from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.state.resources import Resources
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.daemon import compose
 from lakewarden.service.wiring.tracing import heard_by
 from lakewarden.testing.fake import FAKE, FakeTable
 from tests.support.daemon.daemon_harness import HoldingPool
+from tests.support.store.memory_store import MemoryStore
 from tests.support.waiting import HANGS
 
 _NEVER = NumCommits(at_least=1000)
@@ -106,7 +105,6 @@ class ServedDaemon:
         run_logs: RunLogs | None = None,
         traces: RunTraces | None = None,
         act_when: ActWhen = ActWhen.AT_ONCE,
-        adoption: AdoptionTerms | None = None,
     ) -> None:
         """`beside`: another daemon that owns the same table, on the same store. `identify` knows the callers."""
         self._traces = traces
@@ -141,7 +139,6 @@ class ServedDaemon:
                 store=self.store,
                 clock=clock,
                 run_logs=run_logs,
-                adoption=adoption or AdoptionTerms(),
                 listener=Listeners([self.metrics, *([traces] if traces else []), self.moments]),
             ),
             drain=timedelta(0),

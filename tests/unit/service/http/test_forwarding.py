@@ -16,7 +16,7 @@ from lakewarden.service.http.forwarding import FORWARDED_FOR
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run
-from lakewarden.service.store.memory import MemoryStore
+from tests.support.store.memory_store import MemoryStore
 from tests.unit.service.http.conftest import ServedDaemon
 
 

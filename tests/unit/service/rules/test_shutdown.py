@@ -16,8 +16,8 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import RunState
 from lakewarden.service.rules.shutdown import STEP_BACK, Shutdown, ShutdownPhase
-from lakewarden.service.store.memory import MemoryStore
 from tests.support.daemon.daemon_harness import TRIPS, DaemonHarness, HoldingPool
+from tests.support.store.memory_store import MemoryStore
 
 DRAIN = timedelta(minutes=1)
 

@@ -15,7 +15,7 @@ from lakewarden.planners.storage.settings import Secret
 from lakewarden.service.config.access import KeySettings
 from lakewarden.service.model.access import Caller, KeyRow, Role, digest_of
 from lakewarden.service.state.api_keys import ApiKeys
-from lakewarden.service.store.memory import MemoryStore
+from tests.support.store.memory_store import MemoryStore
 from tests.support.waiting import eventually
 
 OLD, NEW = b"lwk_the-old-key-of-alice", b"lwk_the-new-key-of-alice"

@@ -16,7 +16,7 @@ from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import KeptMore, TableView
 from lakewarden.service.model.run import RunState
 from lakewarden.service.state.approvals import Approvals
-from lakewarden.service.store.memory import MemoryStore
+from tests.support.store.memory_store import MemoryStore
 from tests.support.values import IDENTITY, NOW, a_run, a_view, an_instant
 
 TABLE = Table(id=TableId("trips"), format="fake", location="/lake/trips", budget=DeletionBudget(files=1, partitions=1))

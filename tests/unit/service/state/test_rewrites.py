@@ -9,9 +9,9 @@ from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableIdentity
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.state.rewrites import Rewrites, in_words
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.testing.fake import FAKE
 from tests.support.daemon.daemon_harness import HarnessClock
+from tests.support.store.memory_store import MemoryStore
 from tests.support.values import a_view
 
 TRIPS = Table(

@@ -19,7 +19,7 @@ from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.rules.settle import Consequence, Settlement
 from lakewarden.service.state.service_states import LONGEST_REST, STRIKES, Retries, ServiceStates
-from lakewarden.service.store.memory import MemoryStore
+from tests.support.store.memory_store import MemoryStore
 from tests.support.values import NOW, a_view, an_instant
 
 TRIPS = Table(id=TableId("trips"), format="fake", location="/lake/trips", mode=Mode.ACT)
@@ -315,14 +315,14 @@ class CountingStore(MemoryStore):
         self.away = False
 
     def keep_service_state(self, row: ServiceStateRow) -> None:
-        self._write()
+        self._count()
         super().keep_service_state(row)
 
     def forget_service_state(self, table: TableId, service: Service) -> None:
-        self._write()
+        self._count()
         super().forget_service_state(table, service)
 
-    def _write(self) -> None:
+    def _count(self) -> None:
         if self.away:
             raise TemporaryError("the store is away")
         self.writes += 1

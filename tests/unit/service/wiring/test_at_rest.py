@@ -15,10 +15,10 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.control.loop import COALESCE_SECONDS, STORE_REST_SECONDS
 from lakewarden.service.model.run import RunState
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.testing.fake import FakeFormat
 from lakewarden.testing.fake.layout import TIMELINE
 from tests.support.daemon.daemon_harness import DaemonHarness, HarnessClock
+from tests.support.store.memory_store import MemoryStore
 
 
 class Line:

@@ -25,7 +25,6 @@ from lakewarden.service.model.configuring.registration import (
     Registration,
     RegistrationRefusedError,
 )
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.in_force import Tables, TablesInForce, with_rows
 from lakewarden.service.wiring.registering import Registrar
@@ -34,6 +33,7 @@ from lakewarden.testing.fake import FakeTable
 from lakewarden.testing.fake.layout import CLAIM
 from lakewarden.testing.formats import TEST_FORMATS
 from tests.support.daemon.daemon_harness import DaemonHarness
+from tests.support.store.memory_store import MemoryStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NEW = TableId("new")

@@ -20,9 +20,9 @@ from lakewarden.planners.model.timeline import Fate, Timeline
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.testing.fake import FakeFormat
 from tests.support.daemon.daemon_harness import DaemonHarness
+from tests.support.store.memory_store import MemoryStore
 
 ODD, GOOD = TableId("odd"), TableId("good")
 

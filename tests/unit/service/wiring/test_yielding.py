@@ -14,7 +14,6 @@ from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import RunState
-from lakewarden.service.store.memory import MemoryStore
 from tests.support.daemon.daemon_harness import (
     COMPACT_AND_CLEAN,
     TRIPS,
@@ -23,6 +22,7 @@ from tests.support.daemon.daemon_harness import (
     HoldingPool,
     prepare,
 )
+from tests.support.store.memory_store import MemoryStore
 
 CLUSTER = {Service.CLUSTERING: Policy(trigger=NumCommits(at_least=3))}
 

@@ -14,7 +14,7 @@ from lakewarden.cli import main
 from lakewarden.cli.codes import Code
 from lakewarden.demo.process import free_port
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import ActWhen, Mode, Table, TableId
+from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.commands.starting.first_file import first_file
 from lakewarden.service.config.layers.path_hash import path_hash
 from lakewarden.service.config.loading import load
@@ -96,19 +96,6 @@ def test_a_lock_that_follows_from_the_path_is_that_of_each_table(
     found = pattern.table("mor_v6", location=place).options.lock.model_dump()
     wanted = {key: value.format(hash=path_hash(place)) for key, value in lock.items()}
     assert found.items() >= wanted.items()
-
-
-def test_a_first_file_for_an_adoption_acts_on_no_table_before_it(lake: Path) -> None:
-    """The mode of the file is the most that is allowed. In force is `plan`, until an operator adopts a table."""
-    file = lake / "lakewarden.yaml"
-    assert main(["init", str(lake), "--for-adoption", "--output", str(file)]) == Code.DONE
-    config = load(file)
-    tables = [*config.tables, *(one.any_table for one in config.discover)]
-    assert len(tables) == 2
-    assert {(one.mode, one.act_when) for one in tables} == {(Mode.ACT, ActWhen.ADOPTED)}
-    written = file.read_text()
-    assert "changes nothing before `lakewarden adopt`" in written
-    assert "# options: {lock: {...}}" in written, "no default of the writers names a lock"
 
 
 def test_a_first_file_keeps_what_the_newest_clean_kept(tmp_path: Path) -> None:

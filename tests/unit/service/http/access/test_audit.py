@@ -11,7 +11,7 @@ import pytest
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.acts import Act
-from lakewarden.service.store.memory import MemoryStore
+from tests.support.store.memory_store import MemoryStore
 from tests.unit.service.http.conftest import ServedDaemon
 
 KEYS = {

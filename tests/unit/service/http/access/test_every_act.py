@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from docs.nothing import empty_room
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.model.table import ActWhen, DeletionBudget
+from lakewarden.planners.model.table import DeletionBudget
 from lakewarden.planners.storage import Storages
 from lakewarden.service.config.daemon.reloading import at_start
 from lakewarden.service.config.document import read_document
@@ -114,8 +114,6 @@ def _void(_: object) -> None:
 
 
 ACTS: Mapping[str, tuple[ActKind, Callable[[Office], None]]] = {
-    "adopt": (ActKind.ADOPTED, _after(_nothing, "POST", "/v1/adoptions", {"tables": "trips"})),
-    "give_back": (ActKind.GIVEN_BACK, _after(_nothing, "DELETE", "/v1/adoptions?tables=trips")),
     "drain": (ActKind.DRAINED, _after(_nothing, "POST", "/v1/drain")),
     "pause": (ActKind.PAUSED, _after(_nothing, "POST", "/v1/pause")),
     "resume": (ActKind.RESUMED, _after(_nothing, "POST", "/v1/resume")),
@@ -173,7 +171,6 @@ def office(
     served = make_served(
         budget=DeletionBudget(files=0),
         slots=2 if request.param == "approve" else 0,
-        act_when=ActWhen.ADOPTED if request.param == "adopt" else ActWhen.AT_ONCE,
     )
     prepare(served.lake)
     served.start()

@@ -17,7 +17,7 @@ from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.acts import Act
 from lakewarden.service.model.answers import AnswerRow
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.store.memory import MemoryStore
+from tests.support.store.memory_store import MemoryStore
 from tests.unit.service.http.conftest import ServedDaemon
 
 PAUSE = "/v1/tables/trips/pause"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from lakewarden.executors.pool.run_logs import LogLine, RunLogs
 from lakewarden.planners.model.instant import RunId
-from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.store.memory import MemoryStore
+from lakewarden.service.store.sql import schema
+from tests.support.store.memory_store import MemoryStore
 from tests.unit.service.http.conftest import ServedDaemon
 
 
@@ -78,7 +78,8 @@ def test_a_run_without_a_log_is_told_apart_from_no_run(served: ServedDaemon) -> 
     assert deleted.status_code == 404
     assert "is deleted" in deleted.json()["detail"]
     assert isinstance(served.store, MemoryStore)
-    served.store._runs[run] = replace(served.store._runs[run], owner=ReplicaId("gone-1"))
+    with served.store._write() as connection:
+        connection.execute(sa.update(schema.runs).where(schema.runs.c.id == run).values(owner="gone-1"))
     gone = served.api.get(f"/v1/runs/{run}/log")
     assert gone.status_code == 404
     assert "replica gone-1 carried it out" in gone.json()["detail"]

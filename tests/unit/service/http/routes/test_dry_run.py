@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from lakewarden.planners.model.table import ActWhen
 from lakewarden.service.model.run import RunState
 from tests.unit.service.http.conftest import ServedDaemon
 
@@ -34,24 +31,6 @@ def test_a_refusal_has_the_reason_and_the_remedy_of_the_request(served: ServedDa
     assert (body["begins"], body["decision"]) == (False, "Blocked")
     assert (body["reason"], body["remedy"]) == (refused["detail"], refused["remedy"])
     assert body["says"] == f"no run would begin: {body['reason']}"
-
-
-def test_a_table_that_is_not_adopted_yet_says_what_a_run_would_do_there(
-    make_served: Callable[..., ServedDaemon],
-) -> None:
-    """Its mode is act, so the reason names no other mode."""
-    served = make_served(act_when=ActWhen.ADOPTED)
-    served.lake.write()
-    served.start()
-    served.look()
-
-    body = served.api.get(DRY).json()
-
-    assert (body["begins"], body["decision"]) == (False, "WouldRun")
-    assert body["says"].startswith(
-        "no run would begin: the mode of the table only lets it be planned. A run would make a plan. "
-    )
-    assert "adopt the table" in body["remedy"]
 
 
 def test_it_forecasts_by_the_runs_of_the_table(served: ServedDaemon) -> None:

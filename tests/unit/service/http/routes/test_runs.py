@@ -11,7 +11,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, TableId
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.memory import MemoryStore
+from tests.support.store.memory_store import MemoryStore
 from tests.unit.service.http.conftest import ServedDaemon
 
 COMPACT = "/v1/tables/trips/services/compaction/runs"

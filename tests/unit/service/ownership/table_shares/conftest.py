@@ -21,10 +21,10 @@ from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.state.resources import Resources
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.wiring.daemon import compose
 from lakewarden.testing.fake import FAKE, FakeTable
 from tests.support.daemon.daemon_harness import COMPACT, START, EventRecorder, HoldingPool
+from tests.support.store.memory_store import MemoryStore
 
 LEASE = timedelta(seconds=30)
 TABLES = ("orders", "trips", "users", "visits")

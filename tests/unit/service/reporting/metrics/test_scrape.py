@@ -20,8 +20,8 @@ from lakewarden.service.model.run import RunState
 from lakewarden.service.reporting.metrics import Metrics
 from lakewarden.service.reporting.metrics.families import OTHER
 from lakewarden.service.reporting.metrics.scrape import CHOSEN_FOR_SECONDS
-from lakewarden.service.store.memory import MemoryStore
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, DaemonHarness, prepare
+from tests.support.store.memory_store import MemoryStore
 
 NAMES = tuple(f"t{number}" for number in range(8))
 _TYPES = re.compile(r"_(counter|gauge|histogram|summary|info)(_|$)")

@@ -11,8 +11,8 @@ from lakewarden.service.model.rows import WriterSignsRow
 from lakewarden.service.rules.proof import ALONE_FOR
 from lakewarden.service.state.trust.foreign_services import ForeignServices
 from lakewarden.service.state.trust.writer_signs import WriterSigns
-from lakewarden.service.store.memory import MemoryStore
 from tests.support.daemon.daemon_harness import HarnessClock
+from tests.support.store.memory_store import MemoryStore
 from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import a_run, a_view, an_instant
 

@@ -1,1 +1,1 @@
-"""One module for each step of the schema."""
+"""One module for each change of the schema since the first release."""

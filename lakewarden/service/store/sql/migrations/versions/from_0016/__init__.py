@@ -1,1 +1,0 @@
-"""Migrations from number 16 on: a folder has at most fifteen modules."""
