@@ -33,8 +33,8 @@ and the ids of tables in bash, zsh, fish and PowerShell.
 keys ([access.md](access.md)), the API key is in the file of `--key-file` or `LAKEWARDEN_KEY_FILE`, or in
 `LAKEWARDEN_KEY`. An option counts before a variable, and a file before `LAKEWARDEN_KEY`.
 
-A command that acts has an `Idempotency-Key` ([rest.md](rest.md)). If the connection breaks before the answer, the
-command line sends it again with the same key, for some seconds. So the daemon acts once.
+If the connection breaks before the answer to a command, the command line sends it again, for some seconds. A trigger
+that is sent twice returns the active run.
 
 The command line follows no redirect and uses no proxy, so the key reaches no other host. For HTTPS it trusts the
 authorities of the system, or those of `SSL_CERT_FILE`.

@@ -26,8 +26,8 @@ Schema = Mapping[str, Any]
 _WRITTEN = "Written by `python -m docs.client` from `docs/openapi.json`. Do not edit."
 _WIDTH = 114
 _NULL = {"type": "null"}
-_HANDLED_HEADERS = {"if-none-match", "last-event-id"}
-"""Headers of caches and of streams. The client keeps no answers, and follows no stream."""
+_HANDLED_HEADERS = {"if-none-match"}
+"""Headers of caches. The client keeps no answers."""
 
 
 def modules() -> Mapping[Path, str]:
@@ -115,8 +115,6 @@ def _operations(document: Schema) -> str:
 def _method(method: str, path: str, operation: Schema, document: Schema) -> Iterator[str]:
     """Yield the method of an operation. If it answers with a page, yield the method that reads all pages too."""
     name, kind = operation["operationId"], answer_of(operation)
-    if kind == "events":
-        return
     parameters = [one for one in operation.get("parameters", ()) if one["name"].lower() not in _HANDLED_HEADERS]
     content = operation.get("requestBody", {}).get("content", {})
     body = next((_type(known["schema"], "bodies.") for known in content.values()), None)
@@ -154,14 +152,12 @@ def _definition(signature: str, said: str, done: str) -> str:
 
 
 def answer_of(operation: Schema) -> str:
-    """Return the type of the answer to an operation: `None` without a body, `events` for a mere stream."""
+    """Return the type of the answer to an operation: `None` without a body."""
     for status, answer in sorted(operation["responses"].items()):
         if status.startswith("2"):
             content = answer.get("content", {})
             if "application/json" in content:
                 return _type(content["application/json"]["schema"], "bodies.")
-            if "text/event-stream" in content:
-                return "events"
             return "str" if content else "None"
     raise ValueError(f"{operation['operationId']} has no answer")
 

@@ -54,41 +54,8 @@ as a change. A tag holds for the role and the tables of the key.
 If `access.authentication` is `keys`, every request needs an API key with the role of its route
 ([access.md](access.md)): `-H "X-API-Key: KEY"`.
 
-A request that acts (POST or DELETE, but no hook) takes a key of the client in the header `Idempotency-Key`. A client
-that gets no answer sends the same request again with the same key:
-
-    curl -s -X POST http://127.0.0.1:8080/v1/tables/sales.orders/services/compaction/runs \
-         -H 'Idempotency-Key: 5f1c3a52-8f0e-4f4e-9b1d-1f6f1b1c2f3a'
-
-| the same key again | answer |
-|---|---|
-| after the request was carried out | the same answer, with `Idempotent-Replayed: true`. Nothing is done again |
-| while it is carried out | 409, code `conflict`, with `Retry-After` |
-| with another body | 422, code `conflict` |
-| after an error (a status from 400) that says that nothing was done | the request is tried anew |
-| after the daemon ended meanwhile, or the answer was `outcome_unknown` | 409, code `outcome_unknown`, for ever |
-
-A key has 1 to 255 characters of ASCII, and no space. Use a new UUID for each new request. A key counts for its
-method, its address and the API key of its caller. Answers are kept in the store for one day, at most 10,000 for each
-caller. Beyond that the answer is 429. All replicas on one database know the same keys.
-
-The row of a request is in the store before the request is carried out, and the answer before the client gets it. So a
-request with a key is carried out once or not at all, also if the daemon is killed at any moment. What is not promised:
-after such a kill the daemon does not know whether the request was carried out. `GET /v1/audit` and `GET /v1/runs` show
-it. If the connection to PostgreSQL breaks at the moment of its commit, the answer is 503, and the request may have been
-carried out. The same key then tries it anew: a second pause or approval changes nothing, and a run that is active is
-returned.
-
-To follow the changes, ask for a stream of server-sent events. Without that header the same address returns a list, for
-clients that poll:
-
-    curl -sN http://127.0.0.1:8080/v1/events -H 'accept: text/event-stream'
-
-A daemon keeps the last 2000 events in its memory. A client that connects again sends the id of its last event
-(`Last-Event-ID`), and gets the later ones. The event `reset` says that events are missing. Then read the lists again.
-The event `end` says why the daemon ends the stream: the client reads too slowly, its key was revoked, or the daemon
-ends. 64 clients may follow, 16 of them from one address. A comment is sent every 15 seconds. A replica has the events
-of the tables that it owns.
+A client that gets no answer to a request that acts may send it again: a trigger returns the run that is active, and a
+second pause, approval or cancellation changes nothing.
 
 With several replicas, any replica answers a request about any table. If a replica does not own the table, it passes
 the request on to the owner.

@@ -18,8 +18,6 @@ ActKind = Literal[
     "run_cancelled",
     "quarantined",
     "released",
-    "adopted",
-    "given_back",
     "drained",
     "reloaded",
     "table_registered",
@@ -30,14 +28,8 @@ ActKind = Literal[
 ]
 """What was done."""
 
-AdoptionPhase = Literal["waiting", "proving", "planning", "acting", "left"]
-"""How far an adoption has come. `left`: the table was given back."""
-
 Basis = Literal["own", "likes", "none"]
 """The runs that a forecast of time and cores is made from."""
-
-ChangeKind = Literal["run", "decision", "table"]
-"""What a change is about."""
 
 Check = Literal[
     "table", "lock", "heartbeats", "hook", "alone", "claim", "readers", "retention", "zone", "clock", "workers"
@@ -116,46 +108,6 @@ class ActiveRunExplanation(TypedDict):
     state: str
     step: Step | None
     waits_for: str | None
-
-
-class AdoptionBody(TypedDict):
-    """The adoption of a table: its phase since when, its wave, and what it waits for.
-
-    `waits_for` is why its wave must not begin yet, or what is not proved. `lacking` are the checks that are not
-    ok. `setback` is the last one since the table is acted on.
-    """
-
-    asked_at: str
-    asked_by: str
-    lacking: list[Check]
-    mode: str
-    phase: AdoptionPhase
-    setback: str | None
-    setback_at: str | None
-    since: str
-    table: str
-    waits_for: str | None
-    wave: int
-
-
-class AdoptionRequest(TypedDict):
-    """The tables to take over, by a pattern of their ids, and the shares of them in percent after each wave.
-
-    With `[5, 25]` there are three waves: 5 % of the tables, then up to 25 %, then all. Without `waves` there is
-    one.
-    """
-
-    tables: str
-    waves: NotRequired[list[float]]
-
-
-class AdoptionsBody(TypedDict):
-    """Adoptions in the order of their waves. `refused` are tables that a request means and that are not taken over,
-    20 at most.
-    """
-
-    items: list[AdoptionBody]
-    refused: NotRequired[list[RefusedBody]]
 
 
 class ApprovalBody(TypedDict):
@@ -483,38 +435,6 @@ class EstimateBody(TypedDict):
     seconds: float
 
 
-class EventBody(TypedDict):
-    """One change. Only the fields of its kind have values.
-
-    `run` is the run as it is now, or as it ended. `decision` is the decision on `service`. `what` is the name of
-    an event of the table, such as `poll_failed`, and `detail` says it in words. `id` is for `after` and
-    `Last-Event-ID`.
-    """
-
-    at: str
-    decision: NotRequired[DecisionBody | None]
-    detail: NotRequired[str | None]
-    id: str
-    kind: ChangeKind
-    run: NotRequired[RunBody | None]
-    service: NotRequired[str | None]
-    table: str
-    what: NotRequired[str | None]
-
-
-class EventPage(TypedDict):
-    """Kept events, the oldest first. `newest` is the id of the newest event: send it as `after` to get later ones.
-
-    `complete` is false if events between `after` and these are not kept any more, or if `after` is of another
-    daemon.
-    """
-
-    complete: bool
-    items: list[EventBody]
-    newest: str
-    next: str | None
-
-
 class FleetBody(TypedDict):
     """The tables for which the caller is a viewer.
 
@@ -591,13 +511,6 @@ class ForeignServiceBody(TypedDict):
     instant: str
     service: str
     table: str
-
-
-class GivenBackBody(TypedDict):
-    """The tables that were given back, and their runs that had begun."""
-
-    runs: list[UnderWayBody]
-    tables: list[str]
 
 
 class HintBody(TypedDict):
@@ -855,13 +768,6 @@ class RanBody(TypedDict):
     runs: int
     service: str
     state: RunState
-
-
-class RefusedBody(TypedDict):
-    """A table that is not taken over, with the reason."""
-
-    reason: str
-    table: str
 
 
 class RefusedTableBody(TypedDict):
@@ -1147,16 +1053,6 @@ class TablePage(TypedDict):
 
     items: list[TableBody]
     next: NotRequired[str | None]
-
-
-class UnderWayBody(TypedDict):
-    """A run on a table that is given back. `becomes` says what becomes of it."""
-
-    becomes: str
-    run: str
-    service: str
-    state: RunState
-    table: str
 
 
 class WaitingBody(TypedDict):

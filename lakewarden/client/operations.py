@@ -17,36 +17,6 @@ from lakewarden.client.transport import Transport
 class Operations(Transport):
     """The operations of the API port."""
 
-    def give_back(self, tables: str, *, idempotency_key: str | None = None) -> bodies.GivenBackBody:
-        """Give tables back. They are only observed from now on, and their claims are let go. A run that has begun
-        goes on. A run in the queue is cancelled.
-        """
-        return self._call(
-            "DELETE",
-            "/v1/adoptions",
-            query={"tables": tables},
-            headers={"Idempotency-Key": idempotency_key},
-            answer=bodies.GivenBackBody,
-        )
-
-    def adoptions(self, *, tables: str | None = None) -> bodies.AdoptionsBody:
-        """List the adoptions of tables: their phases, and what they wait for."""
-        return self._call("GET", "/v1/adoptions", query={"tables": tables}, answer=bodies.AdoptionsBody)
-
-    def adopt(
-        self, *, idempotency_key: str | None = None, body: bodies.AdoptionRequest | None = None
-    ) -> bodies.AdoptionsBody:
-        """Take tables over. They go from phase to phase by themselves. 409 if no table of the pattern can be taken
-        over.
-        """
-        return self._call(
-            "POST",
-            "/v1/adoptions",
-            headers={"Idempotency-Key": idempotency_key},
-            body=body,
-            answer=bodies.AdoptionsBody,
-        )
-
     def approvals(
         self, *, waiting: bool | None = None, after: str | None = None, limit: int | None = None
     ) -> bodies.ApprovalPage:
@@ -93,47 +63,16 @@ class Operations(Transport):
         """Yield the items of all pages of `discovery`."""
         return self._each(lambda after: self.discovery(after=after, limit=self.PAGE))
 
-    def discover_now(self, *, idempotency_key: str | None = None) -> bodies.ListingBody:
+    def discover_now(self) -> bodies.ListingBody:
         """List every catalog and every pattern of paths now. `GET /v1/discovery` shows the answers."""
-        return self._call(
-            "POST", "/v1/discovery/list", headers={"Idempotency-Key": idempotency_key}, answer=bodies.ListingBody
-        )
+        return self._call("POST", "/v1/discovery/list", answer=bodies.ListingBody)
 
-    def drain(self, *, idempotency_key: str | None = None) -> bodies.DrainBody:
+    def drain(self) -> bodies.DrainBody:
         """End the daemon that answers, as SIGTERM does. It starts no more runs, and waits for active runs.
 
         With replicas, the others take its tables over. A supervisor, such as Kubernetes, may start it again.
         """
-        return self._call("POST", "/v1/drain", headers={"Idempotency-Key": idempotency_key}, answer=bodies.DrainBody)
-
-    def events(
-        self,
-        *,
-        table: str | None = None,
-        run: str | None = None,
-        kind: list[bodies.ChangeKind] | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> bodies.EventPage:
-        """Return the changes of the tables that this replica owns, and of their runs.
-
-        With `Accept: text/event-stream` the answer is a stream of server-sent events (`run`, `decision` and
-        `table`) that goes on after `Last-Event-ID`. `reset` says that events are missing, and `end` why the
-        stream ends. Otherwise the answer is a list of kept events. `table` is a pattern for the id of the table,
-        with `*` and `?`.
-        """
-        return self._call(
-            "GET",
-            "/v1/events",
-            query={"table": table, "run": run, "kind": kind, "after": after, "limit": limit},
-            answer=bodies.EventPage,
-        )
-
-    def each_of_events(
-        self, *, table: str | None = None, run: str | None = None, kind: list[bodies.ChangeKind] | None = None
-    ) -> Iterator[bodies.EventBody]:
-        """Yield the items of all pages of `events`."""
-        return self._each(lambda after: self.events(table=table, run=run, kind=kind, after=after, limit=self.PAGE))
+        return self._call("POST", "/v1/drain", answer=bodies.DrainBody)
 
     def fleet(self, *, by: Literal["service", "format", "label"] | None = None) -> bodies.FleetBody:
         """Return all tables together: how many there are, what is blocked, and what has piled up.
@@ -158,11 +97,11 @@ class Operations(Transport):
         """Return what ran in the last day, what is blocked and why, what waits, and how the debt has changed."""
         return self._call("GET", "/v1/fleet/status", answer=bodies.FleetStatusBody)
 
-    def pause(self, *, idempotency_key: str | None = None, body: bodies.PauseRequest | None = None) -> None:
+    def pause(self, *, body: bodies.PauseRequest | None = None) -> None:
         """Pause every table. No more runs are started. The next step of a run under way is refused. A commit that
         was permitted already goes on.
         """
-        self._call("POST", "/v1/pause", headers={"Idempotency-Key": idempotency_key}, body=body)
+        self._call("POST", "/v1/pause", body=body)
 
     def registrations(self, *, after: str | None = None, limit: int | None = None) -> bodies.RegistrationPage:
         """Return the tables that are registered over the API, also those that cannot be served, by their ids."""
@@ -174,44 +113,27 @@ class Operations(Transport):
         """Yield the items of all pages of `registrations`."""
         return self._each(lambda after: self.registrations(after=after, limit=self.PAGE))
 
-    def register_table(
-        self, *, idempotency_key: str | None = None, body: bodies.RegisteredTableRequest | None = None
-    ) -> bodies.RegistrationBody:
+    def register_table(self, *, body: bodies.RegisteredTableRequest | None = None) -> bodies.RegistrationBody:
         """Register a table. The store keeps it, and every replica on the store serves it within seconds.
 
         Its place must lie below a root of the configuration. No other table may be there, inside of it or around
         it.
         """
-        return self._call(
-            "POST",
-            "/v1/registrations",
-            headers={"Idempotency-Key": idempotency_key},
-            body=body,
-            answer=bodies.RegistrationBody,
-        )
+        return self._call("POST", "/v1/registrations", body=body, answer=bodies.RegistrationBody)
 
-    def remove_table(self, id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> None:
+    def remove_table(self, id: str, *, if_match: str | None = None) -> None:
         """Serve a registered table no longer. Its runs end as they would, and no other one begins.
 
         The claim on the table is let go. Nothing of the table is touched.
         """
-        self._call(
-            "DELETE",
-            f"/v1/registrations/{self._quoted(id)}",
-            headers={"If-Match": if_match, "Idempotency-Key": idempotency_key},
-        )
+        self._call("DELETE", f"/v1/registrations/{self._quoted(id)}", headers={"If-Match": if_match})
 
     def registration(self, id: str) -> bodies.RegistrationBody:
         """Return one table that is registered over the API."""
         return self._call("GET", f"/v1/registrations/{self._quoted(id)}", answer=bodies.RegistrationBody)
 
     def change_table(
-        self,
-        id: str,
-        *,
-        if_match: str | None = None,
-        idempotency_key: str | None = None,
-        body: bodies.ChangedTableRequest | None = None,
+        self, id: str, *, if_match: str | None = None, body: bodies.ChangedTableRequest | None = None
     ) -> bodies.RegistrationBody:
         """Replace the entry of a registered table. If it has a run, the new settings wait for the end of that run.
 
@@ -220,25 +142,25 @@ class Operations(Transport):
         return self._call(
             "PUT",
             f"/v1/registrations/{self._quoted(id)}",
-            headers={"If-Match": if_match, "Idempotency-Key": idempotency_key},
+            headers={"If-Match": if_match},
             body=body,
             answer=bodies.RegistrationBody,
         )
 
-    def reload(self, *, idempotency_key: str | None = None) -> bodies.ReloadBody:
+    def reload(self) -> bodies.ReloadBody:
         """Read the configuration of the daemon that answers again, as SIGHUP does. Runs go on.
 
         Only `defaults`, `policies` and `tables` are read again. A file with an error changes nothing.
         """
-        return self._call("POST", "/v1/reload", headers={"Idempotency-Key": idempotency_key}, answer=bodies.ReloadBody)
+        return self._call("POST", "/v1/reload", answer=bodies.ReloadBody)
 
     def replicas(self) -> bodies.ReplicaPage:
         """Return the replicas on this store, as this replica knows them, each with the number of its tables."""
         return self._call("GET", "/v1/replicas", answer=bodies.ReplicaPage)
 
-    def resume(self, *, idempotency_key: str | None = None) -> None:
+    def resume(self) -> None:
         """End the global pause."""
-        self._call("POST", "/v1/resume", headers={"Idempotency-Key": idempotency_key})
+        self._call("POST", "/v1/resume")
 
     def runs(
         self,
@@ -357,36 +279,24 @@ class Operations(Transport):
         """Return one table with its health, its decisions and their reasons."""
         return self._call("GET", f"/v1/tables/{self._quoted(table)}", answer=bodies.TableBody)
 
-    def release_cleans(self, table: str, *, idempotency_key: str | None = None) -> None:
+    def release_cleans(self, table: str) -> None:
         """End the holds of the caller on the cleans of the table. An operator ends those of all callers."""
-        self._call("DELETE", f"/v1/tables/{self._quoted(table)}/barrier", headers={"Idempotency-Key": idempotency_key})
+        self._call("DELETE", f"/v1/tables/{self._quoted(table)}/barrier")
 
     def holds(self, table: str) -> bodies.HoldPage:
         """Return the holds on the cleans of the table, the first to end first."""
         return self._call("GET", f"/v1/tables/{self._quoted(table)}/barrier", answer=bodies.HoldPage)
 
-    def hold_cleans(
-        self, table: str, *, idempotency_key: str | None = None, body: bodies.BarrierRequest | None = None
-    ) -> bodies.BarrierBody:
+    def hold_cleans(self, table: str, *, body: bodies.BarrierRequest | None = None) -> bodies.BarrierBody:
         """Wait until no clean of the table is executing, and delay new cleans for a time in which to commit.
 
         503 if the wait runs out. A clean that was delayed for some minutes goes before any further hold.
         """
-        return self._call(
-            "POST",
-            f"/v1/tables/{self._quoted(table)}/barrier",
-            headers={"Idempotency-Key": idempotency_key},
-            body=body,
-            answer=bodies.BarrierBody,
-        )
+        return self._call("POST", f"/v1/tables/{self._quoted(table)}/barrier", body=body, answer=bodies.BarrierBody)
 
-    def release_hold(self, table: str, hold: str, *, idempotency_key: str | None = None) -> None:
+    def release_hold(self, table: str, hold: str) -> None:
         """End one hold. 404 if it has ended. 409 if it belongs to another caller, and the caller is no operator."""
-        self._call(
-            "DELETE",
-            f"/v1/tables/{self._quoted(table)}/barrier/{self._quoted(hold)}",
-            headers={"Idempotency-Key": idempotency_key},
-        )
+        self._call("DELETE", f"/v1/tables/{self._quoted(table)}/barrier/{self._quoted(hold)}")
 
     def table_debt(
         self, table: str, *, since: str | None = None, until: str | None = None, by: Literal["service"] | None = None
@@ -437,15 +347,11 @@ class Operations(Transport):
             answer=bodies.TableExplanation | bodies.PastExplanation,
         )
 
-    def pause_table(
-        self, table: str, *, idempotency_key: str | None = None, body: bodies.PauseRequest | None = None
-    ) -> None:
+    def pause_table(self, table: str, *, body: bodies.PauseRequest | None = None) -> None:
         """Pause a table. No more runs are started on it. The next step of a run under way is refused. A commit that
         was permitted already goes on.
         """
-        self._call(
-            "POST", f"/v1/tables/{self._quoted(table)}/pause", headers={"Idempotency-Key": idempotency_key}, body=body
-        )
+        self._call("POST", f"/v1/tables/{self._quoted(table)}/pause", body=body)
 
     def pending(self, table: str) -> bodies.PendingBody:
         """Return the table's pending instants."""
@@ -459,51 +365,33 @@ class Operations(Transport):
         """Return what is proved of a table by its last observation. Nothing is read for it."""
         return self._call("GET", f"/v1/tables/{self._quoted(table)}/proof", answer=bodies.ProofBody)
 
-    def resume_table(self, table: str, *, idempotency_key: str | None = None) -> None:
+    def resume_table(self, table: str) -> None:
         """End the pause of a table. Its services leave quarantine and backoff, too."""
-        self._call("POST", f"/v1/tables/{self._quoted(table)}/resume", headers={"Idempotency-Key": idempotency_key})
+        self._call("POST", f"/v1/tables/{self._quoted(table)}/resume")
 
-    def cancel_run(self, table: str, run: str, *, idempotency_key: str | None = None) -> bodies.RunBody:
+    def cancel_run(self, table: str, run: str) -> bodies.RunBody:
         """Stop a run that has not begun to commit, and return it. It may still be ending.
 
         A plan of it stays pending. Its service backs off for ten minutes. 409 if the run has ended, or commits.
         """
         return self._call(
-            "POST",
-            f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/cancel",
-            headers={"Idempotency-Key": idempotency_key},
-            answer=bodies.RunBody,
+            "POST", f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/cancel", answer=bodies.RunBody
         )
 
-    def retry_run(self, table: str, run: str, *, idempotency_key: str | None = None) -> bodies.RunBody:
+    def retry_run(self, table: str, run: str) -> bodies.RunBody:
         """Run the service of a run again, as that run was asked for. 409 if the run has not ended, or has succeeded.
 
         A block is not skipped: `DELETE .../quarantine` ends a backoff and a quarantine.
         """
         return self._call(
-            "POST",
-            f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/retry",
-            headers={"Idempotency-Key": idempotency_key},
-            answer=bodies.RunBody,
+            "POST", f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/retry", answer=bodies.RunBody
         )
 
-    def approve(
-        self,
-        table: str,
-        service: str,
-        *,
-        idempotency_key: str | None = None,
-        body: bodies.ApprovalRequest | None = None,
-    ) -> None:
+    def approve(self, table: str, service: str, *, body: bodies.ApprovalRequest | None = None) -> None:
         """Approve the deletion that waits. Its service is due then. The approval counts once, for a day, and for no
         larger deletion. 409 if none waits.
         """
-        self._call(
-            "POST",
-            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/approval",
-            headers={"Idempotency-Key": idempotency_key},
-            body=body,
-        )
+        self._call("POST", f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/approval", body=body)
 
     def dry_run(self, table: str, service: str) -> bodies.DryRunExplanation:
         """Say what `POST .../runs` would do now: whether a run would begin, and the work that it would do.
@@ -517,46 +405,23 @@ class Operations(Transport):
             answer=bodies.DryRunExplanation,
         )
 
-    def release(self, table: str, service: str, *, idempotency_key: str | None = None) -> None:
+    def release(self, table: str, service: str) -> None:
         """End the quarantine and the backoff of a service of the table. 404 if there is neither."""
-        self._call(
-            "DELETE",
-            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine",
-            headers={"Idempotency-Key": idempotency_key},
-        )
+        self._call("DELETE", f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine")
 
-    def quarantine(
-        self,
-        table: str,
-        service: str,
-        *,
-        idempotency_key: str | None = None,
-        body: bodies.QuarantineRequest | None = None,
-    ) -> None:
+    def quarantine(self, table: str, service: str, *, body: bodies.QuarantineRequest | None = None) -> None:
         """Start no more runs of a service of the table until it is released. An active run may finish."""
-        self._call(
-            "POST",
-            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine",
-            headers={"Idempotency-Key": idempotency_key},
-            body=body,
-        )
+        self._call("POST", f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine", body=body)
 
-    def end_rewrite(self, table: str, service: str, *, idempotency_key: str | None = None) -> None:
+    def end_rewrite(self, table: str, service: str) -> None:
         """Withdraw a rewrite of all files. What is rewritten already stays. A run of it that is active may finish."""
-        self._call(
-            "DELETE",
-            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/rewrite",
-            headers={"Idempotency-Key": idempotency_key},
-        )
+        self._call("DELETE", f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/rewrite")
 
-    def request_run(
-        self, table: str, service: str, *, idempotency_key: str | None = None, body: bodies.RunRequest | None = None
-    ) -> bodies.RunBody:
+    def request_run(self, table: str, service: str, *, body: bodies.RunRequest | None = None) -> bodies.RunBody:
         """Run a service now. The run skips the trigger and the window of the policy. It never skips a block."""
         return self._call(
             "POST",
             f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/runs",
-            headers={"Idempotency-Key": idempotency_key},
             body=body,
             answer=bodies.RunBody,
         )

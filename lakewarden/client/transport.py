@@ -8,7 +8,6 @@ import types
 import urllib.error
 import urllib.parse
 import urllib.request
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from http.client import HTTPException, IncompleteRead
@@ -32,8 +31,6 @@ DAEMON = "http://127.0.0.1:8080"
 
 _T = TypeVar("_T")
 
-_ONCE = "Idempotency-Key"
-_IN_FLIGHT = "conflict"
 _FIRST_PAUSE_SECONDS = 0.5
 _READ_SECONDS = 10.0
 _MOST_BYTES = 64 * 1024 * 1024
@@ -96,7 +93,7 @@ class Transport:
         command: it may read the table before it answers, and gives up after 30 s. Other requests wait 10 s at most.
 
         If the connection of a command breaks, the command is sent again, `repeats` times at most, after `pause` has
-        waited for 0.5, 1, 2 and 4 s. All its attempts have one `Idempotency-Key`, so the daemon acts once.
+        waited for 0.5, 1, 2 and 4 s. An act that is sent twice acts once: a trigger returns the active run.
 
         Raises ValueError if the address is not of HTTP, or if the key cannot be sent in a header.
         """
@@ -122,8 +119,6 @@ class Transport:
         """Return the answer to a request. Raises ClientError: `errors` has what its kinds mean."""
         request = urllib.request.Request(self._address(path, query), method=method)  # noqa: S310 - HTTP, see above
         given = {name: value for name, value in (headers or {}).items() if value is not None}
-        if method != "GET":
-            given.setdefault(_ONCE, str(uuid.uuid4()))
         for name, value in given.items():
             request.add_header(name, value)
         if self._key is not None:
@@ -131,23 +126,20 @@ class Transport:
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
-        found = self._answer(request) if method == "GET" else self._once(request)
+        found = self._answer(request) if method == "GET" else self._patiently(request)
         if answer is None:
             return cast(_T, None)
         if (wrong := misfit(found, answer)) is not None:
             raise StrangeError(f"the program at {self.url} is no Lakewarden daemon of this version: {wrong}")
         return cast(_T, found)
 
-    def _once(self, request: urllib.request.Request) -> Any:
+    def _patiently(self, request: urllib.request.Request) -> Any:
         """Return the answer to a request that acts. It is sent again if the connection broke before the answer."""
         for attempt in range(self._repeats):
             try:
                 return self._answer(request)
             except DaemonAwayError as away:
                 if not away.broke and attempt == 0:
-                    raise
-            except ConflictError as refusal:
-                if refusal.problem is None or refusal.problem["code"] != _IN_FLIGHT:
                     raise
             self._pause(_FIRST_PAUSE_SECONDS * 2**attempt)
         return self._answer(request)

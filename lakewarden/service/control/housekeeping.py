@@ -16,7 +16,6 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.config.daemon.history import HistorySettings
 from lakewarden.service.control.history import tidy_history
-from lakewarden.service.model.answers import KEPT_FOR
 from lakewarden.service.store.port import Store
 
 log = structlog.get_logger(__name__)
@@ -59,9 +58,6 @@ def tidy(
             if pause(BREATH_SECONDS):
                 return forgotten
         while store.forget_acts(before=at - keep_audit, most=_ACTS_AT_ONCE) == _ACTS_AT_ONCE:
-            if pause(BREATH_SECONDS):
-                return forgotten
-        while store.forget_answers(before=at - KEPT_FOR, most=_ACTS_AT_ONCE) == _ACTS_AT_ONCE:
             if pause(BREATH_SECONDS):
                 return forgotten
         if history is not None:

@@ -19,10 +19,8 @@ from lakewarden.planners.model.proof import Proof
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.control.commands import DryRun, RunGiven
-from lakewarden.service.events.feed import Feed
 from lakewarden.service.model.access import LOCAL, Caller
 from lakewarden.service.model.acts import Act, ActKind
-from lakewarden.service.model.answers import KeptAnswers
 from lakewarden.service.model.found import Discoveries
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.rows import ApprovalRow, DecisionRow, RewriteRow
@@ -188,10 +186,6 @@ class ControlPlane(Protocol):
         """Return the last lines of the log of a run. None if this daemon has no log of it. A long log costs no more."""
         ...
 
-    def changes(self) -> Feed:
-        """Return the last changes of the tables and runs of this daemon. They can be followed."""
-        ...
-
     def capacities(self) -> Mapping[str, Capacity]:
         """Return the slots of every pool, by the name of its `spark` profile."""
         ...
@@ -304,10 +298,6 @@ class ControlPlane(Protocol):
 
     def acts(self, *, table: TableId | None = None, before: int | None = None, limit: int = 100) -> Sequence[Act]:
         """Return the acts of persons and programs, as the store has them. Raises TemporaryError as `runs` does."""
-        ...
-
-    def answers(self) -> KeptAnswers:
-        """Return the answers that are kept for requests with keys. Its methods wait for the store."""
         ...
 
     def owner(self, table: TableId) -> TableOwner | None:

@@ -32,10 +32,8 @@ from lakewarden.service.control.loop import ControlLoop
 from lakewarden.service.control.membership import Membership
 from lakewarden.service.control.plane import Health, ReplicaStatus, TableOwner, TableStatus
 from lakewarden.service.control.table_statuses import TableStatuses
-from lakewarden.service.events.feed import Feed
 from lakewarden.service.model.access import LOCAL, Caller
 from lakewarden.service.model.acts import Act, ActKind
-from lakewarden.service.model.answers import KeptAnswers
 from lakewarden.service.model.found import Discoveries
 from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import Run, RunState
@@ -63,10 +61,9 @@ class Status:
         membership: Membership,
         commands: CommandQueue,
         shutdown: Shutdown,
-        feed: Feed,
         discovery: Discoveries,
     ) -> None:
-        self._feed, self.discovery = feed, discovery
+        self.discovery = discovery
         self._tables = state.tables
         self._statuses = TableStatuses(state=state, ownership=ownership, scheduling=scheduling, clock=resources.clock)
         self._daemon = daemon
@@ -143,10 +140,6 @@ class Status:
     def end_of_run_log(self, run: RunId, *, limit: int) -> Sequence[LogLine] | None:
         """Return the last lines of the log of a run."""
         return None if self._run_logs is None else self._run_logs.last(run, limit=limit)
-
-    def changes(self) -> Feed:
-        """Return the last changes."""
-        return self._feed
 
     def capacities(self) -> Mapping[str, Capacity]:
         """Return the slots of every pool."""
@@ -256,10 +249,6 @@ class Status:
     def acts(self, *, table: TableId | None = None, before: int | None = None, limit: int = 100) -> Sequence[Act]:
         """Return the acts of persons and programs."""
         return self._store.acts(table=table, before=before, limit=limit)
-
-    def answers(self) -> KeptAnswers:
-        """Return the answers that are kept."""
-        return self._store
 
     def health(self) -> Health:
         """Return the health of the daemon. It is ready while it may act. Without workers it still takes hooks."""

@@ -15,7 +15,6 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.audit import add_audit
 from lakewarden.service.http.access.browsers import CrossOriginGuard
 from lakewarden.service.http.access.callers import Callers, Identify
-from lakewarden.service.http.access.once import once
 from lakewarden.service.http.access.roles import guarding
 from lakewarden.service.http.adopting.proof import add_proof
 from lakewarden.service.http.answers import Answer
@@ -30,7 +29,6 @@ from lakewarden.service.http.history.decisions import add_decisions
 from lakewarden.service.http.history.run_log import add_run_log
 from lakewarden.service.http.hooks import HOOK_KEYS, HOOKS, add_hooks
 from lakewarden.service.http.live.etags import tagged
-from lakewarden.service.http.live.events import add_events
 from lakewarden.service.http.live.runs import LiveRuns
 from lakewarden.service.http.openapi import describe, operation_id
 from lakewarden.service.http.pages.every import add_pages
@@ -85,8 +83,7 @@ def build_api(
     `identify` knows the callers. Without it every client may do everything. `configuration` is shown.
     """
     app = _application("Lakewarden", hosts, on_refusal, identify, pages=True)
-    acting = once(plane, clock, hooks=HOOKS)
-    app.router.route_class = guarding(strict(in_turns(tagged(forwarding(plane, acting))), lenient=HOOKS), on_refusal)
+    app.router.route_class = guarding(strict(in_turns(tagged(forwarding(plane))), lenient=HOOKS), on_refusal)
     if hook_heard is not None:
         add_hooks(app, plane, hook_heard)
     live = LiveRuns(plane, clock)
@@ -98,7 +95,6 @@ def build_api(
     add_explain(app, plane, clock)
     add_writer_options(app, plane, url=url, formats=formats, with_keys=identify is not None)
     add_runs(app, plane, clock, live)
-    add_events(app, plane, live)
     add_cancelling(app, plane, clock)
     add_pauses(app, plane)
     add_deletions(app, plane)

@@ -36,17 +36,17 @@ _OF_THE_PAGE = ("origin", "sec-fetch-")
 """What a browser says of the page that sends a request. It names this replica, which has judged it."""
 
 
-def forwarding(plane: ControlPlane, kind: type[APIRoute]) -> type[APIRoute]:
+def forwarding(plane: ControlPlane) -> type[APIRoute]:
     """Return the kind of route that lets the owner of the `{table}` in its path answer, or that of the `{run}` if only
-    it has the progress or the log. Here it does what `kind` does.
+    it has the progress or the log.
 
     If no replica can answer, the answer is 503 and names the owner. It says whether an act may have been carried out.
     """
     hops = PlacedThreads(most=4 * _HOPS, of_a_place=_HOPS)  # one that is slow delays only others of its kind and owner
 
-    class ForwardingRoute(kind):  # type: ignore[misc, valid-type]
+    class ForwardingRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            answer_here: Callable[[Request], Coroutine[Any, Any, Response]] = super().get_route_handler()
+            answer_here = super().get_route_handler()
 
             async def answer(request: Request) -> Response:
                 elsewhere = _elsewhere(plane, request)

@@ -12,9 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from lakewarden.service.http.access.callers import KEY_HEADER
-from lakewarden.service.http.access.once import PARAMETER, acts
 from lakewarden.service.http.access.roles import is_open
-from lakewarden.service.http.hooks import HOOKS
 from lakewarden.service.http.live.etags import IF_NONE_MATCH, NOT_MODIFIED, is_tagged
 from lakewarden.service.http.problems import PROBLEM, ProblemBody
 from lakewarden.service.model.problems import MEDIA_TYPE, problem
@@ -80,10 +78,6 @@ def _described(app: FastAPI) -> dict[str, Any]:
     for path, methods in made["paths"].items():
         for method, operation in methods.items():
             _with_parameters(operation, path)
-            if acts(path, method, hooks=HOOKS):
-                operation["parameters"].append(dict(PARAMETER))
-                for status in (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY):
-                    operation["responses"].setdefault(str(status.value), _of_a_key())
             if is_tagged(path, method):
                 operation["parameters"].append(dict(IF_NONE_MATCH))
                 operation["responses"]["304"] = dict(NOT_MODIFIED)
@@ -111,11 +105,6 @@ def _name(status: HTTPStatus) -> str:
 def _shared(status: HTTPStatus) -> dict[str, Any]:
     said = "; ".join(refusal.message for refusal in REFUSALS if refusal.status is status)
     return {"description": said or "an unexpected error", "content": {MEDIA_TYPE: {"schema": PROBLEM}}}
-
-
-def _of_a_key() -> dict[str, Any]:
-    said = "The `Idempotency-Key` is in use, or cannot be used."
-    return {"description": said, "content": {MEDIA_TYPE: {"schema": PROBLEM}}}
 
 
 def _with_parameters(operation: dict[str, Any], path: str) -> None:

@@ -12,7 +12,6 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.access import KeyRow
 from lakewarden.service.model.acts import Act
-from lakewarden.service.model.answers import KeptAnswers
 from lakewarden.service.model.configuring.registration import RegistrationRow
 from lakewarden.service.model.notices import KeptNotices
 from lakewarden.service.model.replica import Replica, ReplicaId
@@ -36,7 +35,7 @@ class SupersededError(LakewardenError):
     """Another owner has taken the lease since. A result of this owner is too late."""
 
 
-class Store(HistoryStore, KeptAnswers, KeptNotices, Protocol):
+class Store(HistoryStore, KeptNotices, Protocol):
     """Keeps what must survive the daemon. Every method is durable when it returns.
 
     Raises TemporaryError if the database cannot be reached or written.

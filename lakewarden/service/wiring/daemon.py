@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -15,8 +15,6 @@ from lakewarden.service.control.discovery import Discovery
 from lakewarden.service.control.loop import ControlLoop
 from lakewarden.service.control.membership import Membership
 from lakewarden.service.control.status import Status
-from lakewarden.service.events.feed import Feed
-from lakewarden.service.events.listener import Listeners
 from lakewarden.service.model.found import Source
 from lakewarden.service.ownership.claim_file import Cadence
 from lakewarden.service.ownership.claims import Claims
@@ -66,8 +64,7 @@ def compose(
 
     `sources` are asked for tables that are not among `tables`. `LeaseTerms` explains the others.
     """
-    commands, feed = CommandQueue(), Feed(resources.clock)
-    resources = replace(resources, listener=Listeners([resources.listener, feed]))
+    commands = CommandQueue()
     terms = LeaseTerms(lease=lease, alone=alone, unproved=unproved, url=url, cadence=cadence)
     state = state_of(tables, resources, wake=commands.wake)
     ownership = ownership_of([*state.tables.values()], resources, state, commands, terms)
@@ -99,7 +96,6 @@ def compose(
         membership=membership,
         discovery=discovery,
         shutdown=Shutdown(clock=resources.clock, drain=drain),
-        feed=feed,
     )
 
 
@@ -120,7 +116,6 @@ def _controlled(
     membership: Membership,
     discovery: Discovery,
     shutdown: Shutdown,
-    feed: Feed,
 ) -> ComposedDaemon:
     """Return the rooms under one control thread, and the status for other threads."""
     daemon = ControlLoop(
@@ -149,7 +144,6 @@ def _controlled(
         membership=membership,
         commands=commands,
         shutdown=shutdown,
-        feed=feed,
         discovery=discovery,
     )
     return ComposedDaemon(

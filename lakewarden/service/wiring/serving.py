@@ -143,7 +143,6 @@ def serve(
         favour_hooks()
         for server in servers:
             life.enter_context(server)
-        life.callback(composed.status.changes().close)
         log.info("serving", tables=len(tables.listed), **{server.name: server.port for server in servers})
         composed.daemon.run()
     log.info("stopped")

@@ -353,21 +353,6 @@ def test_an_open_page_says_that_the_daemon_is_away_and_goes_on_when_it_is_back(
     watched.complaints[:] = [one for one in watched.complaints if "ERR_FAILED" not in one and "htmx" not in one]
 
 
-def test_a_page_that_gets_no_stream_asks_again(
-    make_daemon: Callable[..., ServedDaemon], watch: Callable[..., Watched]
-) -> None:
-    """So does a page behind a proxy that passes no streams on."""
-    daemon = make_daemon()
-    watched = watch(daemon)
-    watched.page.route("**/v1/events**", lambda route: route.fulfill(status=503))
-    page = watched.goto("/tables/trips")
-
-    daemon.api.post("/v1/tables/trips/pause", json={"reason": "a migration"}).raise_for_status()
-
-    expect(page.get_by_text("Paused: a migration", exact=True)).to_be_visible(timeout=30_000)
-    watched.complaints[:] = [one for one in watched.complaints if "503" not in one]
-
-
 _OPERATES = {"Approve the deletion", "Dry run", "Pause", "Release", "Retry", "Run now"}
 BUTTONS = {
     Role.VIEWER: set[str](),

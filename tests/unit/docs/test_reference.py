@@ -80,12 +80,12 @@ def test_the_client_is_what_the_openapi_generates() -> None:
 
 
 def test_the_client_has_a_method_for_each_operation_that_people_use() -> None:
-    """Hooks are for writers, and events for browsers."""
+    """Hooks are for writers."""
     operations = [
         one["operationId"]
         for path, methods in PATHS.items()
         for one in methods.values()
-        if not path.startswith("/v1/hooks/") and client.answer_of(one) != "events"
+        if not path.startswith("/v1/hooks/")
     ]
     assert len(operations) > 25
     assert [one for one in operations if not callable(getattr(Client, one, None))] == []

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-_STREAM = b"text/event-stream"
-
 
 class HeadAsGet:
-    """Middleware: a HEAD is answered as a GET. The server sends no body, because it knows the method that came.
-
-    It asks for no stream of events, which would never end.
-    """
+    """Middleware: a HEAD is answered as a GET. The server sends no body, because it knows the method that came."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -19,6 +14,5 @@ class HeadAsGet:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         if scope["type"] == "http" and scope["method"] == "HEAD":
-            headers = [(name, value) for name, value in scope["headers"] if name != b"accept" or _STREAM not in value]
-            scope = {**scope, "method": "GET", "headers": headers}
+            scope = {**scope, "method": "GET"}
         await self._app(scope, receive, send)

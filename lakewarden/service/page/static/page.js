@@ -5,16 +5,16 @@
 Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.matches("details, dialog"));
 Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !(node.matches && node.matches("form.filters"));
 
-const ASK = 15000, ASK_WITHOUT_STREAM = 5000, STREAM_AGAIN = 30000; // milliseconds
+const ASK = 5000; // milliseconds
 let gap = 1000; // milliseconds between two loads. A page that takes long is loaded less often.
-let tag = null, shown = null, asked = 0, next = null, stream = null, again = null, skew = 0;
+let tag = null, shown = null, asked = 0, next = null, skew = 0;
 const live = () => document.querySelector("#live[hx-get]");
 const say = (id, text) => { const one = document.getElementById(id); if (one.textContent !== text) one.textContent = text; };
 
 // A button that nothing answers yet would lose a click.
 document.addEventListener("htmx:load", () => document.documentElement.classList.remove("waits"), { once: true });
 
-// The stream says that something has changed. Then the page is loaded, with its tag: the answer may be "nothing new".
+// The page is loaded again and again, with its tag: the answer may be "nothing new".
 function soon(wait) {
   const at = Math.max(Date.now() + wait, asked + gap);
   if (next && next.at <= at) return;
@@ -25,27 +25,11 @@ function load() {
   next = null;
   if (document.hidden || !live()) return;
   asked = Date.now();
-  soon(stream && stream.readyState === EventSource.OPEN ? ASK : ASK_WITHOUT_STREAM);
+  soon(ASK);
   document.body.dispatchEvent(new Event("lakewarden:news"));
 }
-function follow() {
-  window.clearTimeout(again);
-  if (stream || document.hidden || !live()) return; // a hidden page holds no connection
-  stream = new EventSource(live().dataset.events);
-  for (const kind of ["run", "decision", "table", "reset"]) stream.addEventListener(kind, () => soon(100));
-  stream.onopen = () => { say("link", "· live"); soon(0); };
-  stream.addEventListener("end", leave);
-  stream.onerror = () => { if (stream && stream.readyState === EventSource.CLOSED) leave(); else say("link", ""); };
-}
-function leave() {
-  if (stream) stream.close();
-  stream = null;
-  say("link", "");
-  if (live() && !document.hidden) { again = window.setTimeout(follow, STREAM_AGAIN); soon(ASK_WITHOUT_STREAM); }
-}
-document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); else { follow(); soon(0); } });
-window.addEventListener("pagehide", leave);
-window.addEventListener("pageshow", () => { follow(); soon(ASK_WITHOUT_STREAM); });
+document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(0); });
+window.addEventListener("pageshow", () => soon(ASK));
 
 const loads = (verb, source) => verb === "get" && !source.matches("button"); // a button asks, and loads no page
 document.addEventListener("htmx:configRequest", ({ detail }) => {
@@ -61,7 +45,6 @@ document.addEventListener("htmx:afterRequest", ({ detail: { elt, xhr, requestCon
     tag = xhr.getResponseHeader("ETag");
     if (!Number.isNaN(told)) { skew = told - Date.now(); shown = told; }
     if (shown) say("now", `${new Date(shown).toISOString().slice(0, 19).replace("T", " ")} UTC`);
-    if (!live()) leave(); // such as a run that has ended
   }
   say("away", well ? "" : `The page is as of ${document.getElementById("now").textContent}: ` +
     (xhr.status ? `the daemon answered ${xhr.status}.` : "the daemon does not answer."));

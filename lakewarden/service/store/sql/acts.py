@@ -12,14 +12,12 @@ import sqlalchemy as sa
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.acts import Act, ActKind
-from lakewarden.service.model.answers import KEPT_FOR, MOST_OF_A_CALLER, AnswerRow, TooManyAnswersError
 from lakewarden.service.model.configuring.registration import RegistrationRow
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database
-from lakewarden.service.store.sql.dialects import insert, put
+from lakewarden.service.store.sql.dialects import put
 
 _act = schema.acts.c
-_answer = schema.answers.c
 _registration = schema.registrations.c
 
 
@@ -89,51 +87,3 @@ class SqlRegistrations(Database):
                 RegistrationRow(table=TableId(row.table_id), entry=row.entry, number=row.number, by=row.by, at=row.at)
                 for row in connection.execute(query)
             ]
-
-
-class SqlAnswers(Database):
-    """Keeps answers by caller, route and key."""
-
-    def claim_answer(self, row: AnswerRow) -> AnswerRow | None:
-        """Add a row, or return the one that is there."""
-        recent = sa.select(sa.func.count()).where(
-            _answer.caller == row.caller, _answer.created_at > row.created_at - KEPT_FOR
-        )
-        with self._write() as connection:
-            while True:
-                there = connection.execute(sa.select(schema.answers).where(*_key(row))).one_or_none()
-                if there is not None:
-                    return AnswerRow(**there._mapping)  # noqa: SLF001 - the public name in SQLAlchemy
-                if connection.scalar(recent) >= MOST_OF_A_CALLER:  # type: ignore[operator]
-                    raise TooManyAnswersError
-                added = insert(connection, schema.answers).values(asdict(row)).on_conflict_do_nothing()
-                if connection.execute(added.returning(_answer.key)).first() is not None:
-                    return None  # otherwise another replica has just added it
-
-    def keep_answer(self, row: AnswerRow) -> None:
-        """Keep the answer of a row."""
-        kept = sa.update(schema.answers).where(*_key(row), *_in_flight(row))
-        with self._write() as connection:
-            connection.execute(kept.values(status=row.status, body=row.body, claimed_until=row.claimed_until))
-
-    def drop_answer(self, row: AnswerRow) -> None:
-        """Delete a row without an answer."""
-        with self._write() as connection:
-            connection.execute(sa.delete(schema.answers).where(*_key(row), *_in_flight(row)))
-
-    def forget_answers(self, *, before: datetime, most: int) -> int:
-        """Delete up to `most` old rows."""
-        key = sa.tuple_(_answer.caller, _answer.route, _answer.key)
-        old = sa.select(_answer.caller, _answer.route, _answer.key).where(_answer.created_at < before).limit(most)
-        with self._write() as connection:
-            keys = [tuple(found) for found in connection.execute(old)]
-            connection.execute(sa.delete(schema.answers).where(key.in_(keys)))
-            return len(keys)
-
-
-def _key(row: AnswerRow) -> tuple[sa.ColumnElement[bool], ...]:
-    return _answer.caller == row.caller, _answer.route == row.route, _answer.key == row.key
-
-
-def _in_flight(row: AnswerRow) -> tuple[sa.ColumnElement[bool], ...]:
-    return _answer.replica == row.replica, _answer.created_at == row.created_at, _answer.status.is_(None)

@@ -294,23 +294,6 @@ acts = Table(
 Index("acts_by_table", acts.c.table_id, acts.c.number)
 Index("acts_by_time", acts.c.at)
 
-answers = Table(
-    "answers",
-    metadata,
-    Column("caller", String(64), primary_key=True),  # SHA-256 in hexadecimal, as all that may be long
-    Column("route", String(64), primary_key=True),
-    Column("key", String(255), primary_key=True),
-    Column("digest", String(64), nullable=False),
-    Column("replica", String(128), nullable=False),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("claimed_until", UtcDateTime, nullable=False),
-    Column("status", Integer),  # NULL while the request is carried out
-    Column("body", Words),
-)
-"""The answers to requests with an `Idempotency-Key`."""
-Index("answers_by_caller", answers.c.caller, answers.c.created_at)
-Index("answers_by_time", answers.c.created_at)
-
 notices = Table(
     "notices",
     metadata,

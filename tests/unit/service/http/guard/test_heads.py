@@ -16,12 +16,6 @@ def test_a_head_is_the_head_of_a_get(served: ServedDaemon, path: str) -> None:
     assert abs(int(head.headers["content-length"]) - int(get.headers["content-length"])) < 10, "ages have more digits"
 
 
-def test_a_head_of_a_stream_ends(served: ServedDaemon) -> None:
-    """A stream of events would never."""
-    answer = served.api.head("/v1/events", headers={"Accept": "text/event-stream"})
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-
-
 def test_a_head_acts_nowhere(served: ServedDaemon) -> None:
     """A route that only acts has no GET, and so no HEAD."""
     answer = served.api.head("/v1/tables/trips/pause")

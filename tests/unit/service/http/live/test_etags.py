@@ -19,7 +19,6 @@ POLLED = [
     "/v1/tables/trips/pending",
     "/v1/tables/trips/policies",
     "/v1/runs",
-    "/v1/events",
     "/v1/replicas",
     "/v1/config",
 ]

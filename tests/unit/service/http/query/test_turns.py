@@ -52,7 +52,7 @@ class _Held:
         def fleet() -> str:
             return "fleet"
 
-        @self.app.post("/v1/adoptions")
+        @self.app.post("/v1/approvals")
         def adopt() -> str:
             self.begun.release()
             assert self.released.wait(60)
@@ -98,7 +98,7 @@ def test_beyond_those_that_wait_the_answer_is_503_and_other_requests_are_answere
         assert api.get("/v1/tables").status_code == 200
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/v1/adoptions")])
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/v1/approvals")])
 def test_a_list_of_tables_waits_for_no_request_that_waits_itself(held: _Held, method: str, path: str) -> None:
     """A store that is away, or a busy control thread, would keep an operator from the tables."""
     with (
@@ -120,6 +120,6 @@ def test_every_question_that_names_no_table_takes_turns_or_is_known_to_be_cheap(
         for route in build_api(served.composed.status, clock=SystemClock(), hook_heard=None).routes
         if isinstance(route, APIRoute) and "GET" in (route.methods or ()) and "{" not in route.path
     }
-    a_page_or_few = {"/v1/audit", "/v1/events", "/v1/replicas", "/v1/runs", "/runs", "/acts", "/sign-in"}
+    a_page_or_few = {"/v1/audit", "/v1/replicas", "/v1/runs", "/runs", "/acts", "/sign-in"}
 
     assert asked - a_page_or_few == (FROM_MEMORY | FROM_THE_STORE) - {"/v1/registrations/{id}"}

@@ -169,14 +169,6 @@ def test_keys_that_are_for_the_configuration_alone_are_refused(
     assert registry.asked == 0
 
 
-def test_a_request_that_is_sent_again_registers_once(api: httpx.Client, registry: Registry) -> None:
-    """With the same Idempotency-Key it gets the same answer."""
-    headers = {"Idempotency-Key": "once"}
-    first, second = (api.post("/v1/registrations", json={"id": "a", "path": "/a"}, headers=headers) for _ in range(2))
-    assert (first.status_code, first.json()) == (second.status_code, second.json())
-    assert registry.asked == 1
-
-
 def test_a_daemon_without_a_configuration_registers_nothing(served: ServedDaemon) -> None:
     """It has nowhere to read policies and roots from."""
     refused = served.api.post("/v1/registrations", json={"path": "/x"})
