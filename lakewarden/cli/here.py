@@ -22,7 +22,6 @@ def register(app: typer.Typer) -> None:
     command(app, "doctor", section=HERE)(doctor)
     command(app, "inspect", section=HERE)(inspect)
     command(app, "report", section=HERE)(report)
-    command(app, "notify", section=HERE)(notify)
     command(app, "backup", section=HERE)(backup)
     command(app, "restore", section=HERE)(restore)
     command(app, "demo", section=HERE)(demo)
@@ -126,13 +125,6 @@ def report(
         limits=SurveyLimits(at_once=at_once, seconds=timeout),
     )
     return print_report(options, out=sys.stdout, err=sys.stderr)
-
-
-def notify(config: ConfigFile = CONFIG) -> int:
-    """Send one message to the webhook of a configuration, to see that messages arrive."""
-    from lakewarden.service.commands.notify import send_greeting  # noqa: PLC0415
-
-    return send_greeting(config, out=sys.stdout)
 
 
 def backup(

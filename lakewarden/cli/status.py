@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
-    """Show the last day: what ran, what is blocked and why, what waits, and how the debt has changed."""
+    """Show the last day: what ran, what is blocked and why, and what waits."""
     found = client_of(url, key_file).fleet_status()
     if as_json:
         print(as_written(found))
@@ -66,7 +66,6 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         newest = f"{first['service']} {first['instant']}"
         yield f"other programs serve {len(others)} tables, first {first['table']}: {newest}"
     yield f"writes that failed: {found['writer_failures']}, {found['writer_failures_near_us']} of them met a run"
-    yield f"debt: {_trend(found['debt_before'], found['debt_now'])}"
 
 
 def _would_run(one: Mapping[str, Any]) -> str:
@@ -83,13 +82,3 @@ def _would_run(one: Mapping[str, Any]) -> str:
 def _files(files: int, content: int) -> str:
     """Return so many files. Their size is left out where no table knows it."""
     return f"{files} files, {size(content)}" if content else f"{files} files"
-
-
-def _trend(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    if before is None or now is None:
-        return "not measured yet"
-    files, pending = now["files"] - before["files"], now["pending"] - before["pending"]
-    return (
-        f"{now['files']} files ({files:+}), {size(now['bytes'])} to rewrite, {now['pending']} pending plans "
-        f"({pending:+}) since {before['at']}"
-    )

@@ -244,16 +244,6 @@ class ConfigBody(TypedDict):
     refused: NotRequired[list[str]]
 
 
-class DebtAtBody(TypedDict):
-    """What had piled up in all tables at a moment."""
-
-    at: str
-    bytes: int
-    commits: int
-    files: int
-    pending: int
-
-
 class DebtBody(TypedDict):
     """The services of some tables, by their last decisions, and the work that has piled up for them.
 
@@ -277,43 +267,6 @@ class DebtBody(TypedDict):
     services: int
     undecided: int
     would_run: int
-
-
-class DebtCurveBody(TypedDict):
-    """The points of one service, the oldest first. `service` is null for all services together."""
-
-    points: list[DebtPointBody]
-    service: Service | None
-
-
-class DebtPointBody(TypedDict):
-    """What had piled up at a moment.
-
-    `tables` were measured then. `commits` came since the service last ran. `files` and `bytes` wait to be
-    rewritten, as far as the formats count them. `oldest_pending_at` is when the oldest pending plan was
-    requested.
-    """
-
-    at: str
-    bytes: int
-    commits: int
-    files: int
-    oldest_pending_at: str | None
-    oldest_pending_seconds: float | None
-    pending: int
-    tables: int
-
-
-class DebtSeriesBody(TypedDict):
-    """Curves of debt from `since` to `until`.
-
-    Two points are at least `step_seconds` apart. No daemon measured at a moment without a point.
-    """
-
-    series: list[DebtCurveBody]
-    since: str
-    step_seconds: int
-    until: str
 
 
 class DecisionBody(TypedDict):
@@ -461,17 +414,13 @@ class FleetStatusBody(TypedDict):
     """The tables for which the caller is a viewer, from `since` to `at`.
 
     `failing` are the tables that could not be observed. `writer_failures` are the writes that failed, and
-    `near_us` those of them that met a run of Lakewarden. `debt_before` and `debt_now` are the first and the last
-    point of the period. They are null if none was measured, or if the caller does not see all tables. Lists have
-    20 items at most.
+    `near_us` those of them that met a run of Lakewarden. Lists have 20 items at most.
     """
 
     active_runs: int
     approvals: list[WaitingBody]
     at: str
     blocked: list[BlockedBody]
-    debt_before: DebtAtBody | None
-    debt_now: DebtAtBody | None
     failing: int
     foreign_services: list[ForeignServiceBody]
     paused: int
@@ -610,17 +559,6 @@ class LogPage(TypedDict):
     next: NotRequired[str | None]
 
 
-class PastDebt(TypedDict):
-    """What had piled up for a service when it was last measured before the moment (`at`)."""
-
-    at: str
-    bytes: int
-    commits: int
-    files: int
-    oldest_pending_at: str | None
-    pending: int
-
-
 class PastDecision(TypedDict):
     """A decision of the past: `Due`, `NotDue`, `WouldRun`, `Blocked` or `DoesNotApply`, from `since` to `until`
     (null: it still holds).
@@ -658,9 +596,8 @@ class PastRun(TypedDict):
 
 
 class PastServiceExplanation(TypedDict):
-    """One service at a past moment. `debt` is null if it was not measured shortly before."""
+    """One service at a past moment."""
 
-    debt: PastDebt | None
     decision: PastDecision | None
     runs: list[PastRun]
 

@@ -81,20 +81,8 @@ class Operations(Transport):
         """
         return self._call("GET", "/v1/fleet", query={"by": by}, answer=bodies.FleetBody)
 
-    def fleet_debt(
-        self, *, since: str | None = None, until: str | None = None, by: Literal["service"] | None = None
-    ) -> bodies.DebtSeriesBody:
-        """Return what had piled up in all tables, over time.
-
-        The default is the last day. A span that ends before it begins has no points. `by=service` returns a curve
-        for each service. Points are a minute apart for six hours, five minutes for two days, and an hour before.
-        """
-        return self._call(
-            "GET", "/v1/fleet/debt", query={"since": since, "until": until, "by": by}, answer=bodies.DebtSeriesBody
-        )
-
     def fleet_status(self) -> bodies.FleetStatusBody:
-        """Return what ran in the last day, what is blocked and why, what waits, and how the debt has changed."""
+        """Return what ran in the last day, what is blocked and why, and what waits."""
         return self._call("GET", "/v1/fleet/status", answer=bodies.FleetStatusBody)
 
     def pause(self, *, body: bodies.PauseRequest | None = None) -> None:
@@ -297,21 +285,6 @@ class Operations(Transport):
     def release_hold(self, table: str, hold: str) -> None:
         """End one hold. 404 if it has ended. 409 if it belongs to another caller, and the caller is no operator."""
         self._call("DELETE", f"/v1/tables/{self._quoted(table)}/barrier/{self._quoted(hold)}")
-
-    def table_debt(
-        self, table: str, *, since: str | None = None, until: str | None = None, by: Literal["service"] | None = None
-    ) -> bodies.DebtSeriesBody:
-        """Return what had piled up in a table, over time.
-
-        The default is the last day. `by=service` returns a curve for each service. The points of many tables are
-        further apart (`history.debt_points`).
-        """
-        return self._call(
-            "GET",
-            f"/v1/tables/{self._quoted(table)}/debt",
-            query={"since": since, "until": until, "by": by},
-            answer=bodies.DebtSeriesBody,
-        )
 
     def decisions(
         self, table: str, *, service: bodies.Service | None = None, after: int | None = None, limit: int | None = None

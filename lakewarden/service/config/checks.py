@@ -224,7 +224,6 @@ def _missing_tables(subject: Subject) -> Iterator[Problem]:
 
 _WITHOUT: Mapping[str | int, str] = {
     "access": "its requests are refused",
-    "notifications": "no message is sent",
 }
 """What a missing secret means, by the group that needs it."""
 

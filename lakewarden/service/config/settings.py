@@ -15,7 +15,6 @@ from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 from lakewarden.service.config.access import AccessSettings
 from lakewarden.service.config.daemon.history import HistorySettings
-from lakewarden.service.config.daemon.notifications import NotificationSettings
 from lakewarden.service.config.daemon.settings import (
     ApiSettings,
     BudgetSettings,
@@ -227,7 +226,6 @@ class Configuration(Settings):
     traces: TraceSettings = TraceSettings()
     """Traces of the runs, for an OpenTelemetry collector."""
 
-    notifications: NotificationSettings = NotificationSettings()
     """Messages to a webhook about what needs an operator."""
 
     access: AccessSettings = AccessSettings()

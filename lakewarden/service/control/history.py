@@ -1,4 +1,4 @@
-"""Housekeeping of the history: old changes of decisions, and old points of debt, are deleted in small steps."""
+"""Housekeeping of the history: old changes of decisions are deleted in small steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import datetime
 
 from lakewarden.service.config.daemon.history import HistorySettings
-from lakewarden.service.model.history import FINE, GRAINS
 from lakewarden.service.store.history import HistoryStore
 
 _AT_ONCE = 200
@@ -28,11 +27,6 @@ def tidy_history(
         if last is None:
             break
         after = last
-        if pause():
-            return None
-    before = {grain: at - min(FINE.get(grain, settings.keep), settings.keep) for grain in GRAINS}
-    while some := store.forget_debt(before=before, most=_AT_ONCE):
-        deleted += some
         if pause():
             return None
     return deleted

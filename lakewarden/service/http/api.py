@@ -24,7 +24,6 @@ from lakewarden.service.http.forwarding import forwarding
 from lakewarden.service.http.guard.heads import HeadAsGet
 from lakewarden.service.http.guard.hosts import Hosts
 from lakewarden.service.http.guard.paths import PlainPaths
-from lakewarden.service.http.history.debt import add_debt
 from lakewarden.service.http.history.decisions import add_decisions
 from lakewarden.service.http.history.run_log import add_run_log
 from lakewarden.service.http.hooks import HOOK_KEYS, HOOKS, add_hooks
@@ -102,7 +101,6 @@ def build_api(
     add_quarantine(app, plane)
     add_fleet(app, plane, clock)
     add_status(app, plane, clock)
-    add_debt(app, plane, clock)
     add_decisions(app, plane)
     add_run_log(app, plane)
     known = configuration or ConfigurationPart()

@@ -1,20 +1,20 @@
-"""The contract of the history in the store: changes of decisions, and points of debt."""
+"""The contract of the history in the store: changes of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.history import DebtPoint, DecisionChange
+from lakewarden.service.model.history import DecisionChange
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import Run
 
 
 class HistoryStore(Protocol):
-    """Keeps what was decided and what had piled up. Raises TemporaryError as the store does."""
+    """Keeps what was decided. Raises TemporaryError as the store does."""
 
     def decided(self, rows: Sequence[DecisionRow], *, changes: Sequence[DecisionRow] = ()) -> None:
         """Keep decisions, and replace the previous ones. Add `changes` to the history, in the same transaction."""
@@ -41,19 +41,4 @@ class HistoryStore(Protocol):
 
     def runs_at(self, table: TableId, at: datetime) -> Sequence[Run]:
         """Return the runs of a table that had been requested at a moment and had not ended, the oldest first."""
-        ...
-
-    def keep_debt(self, points: Sequence[DebtPoint]) -> None:
-        """Keep points. A point replaces the one of the same table or replica at the same moment."""
-        ...
-
-    def debt(self, table: TableId | None, *, since: datetime, until: datetime, grain: int) -> Sequence[DebtPoint]:
-        """Return the points of a table, or of all replicas, from `since` to `until`, the oldest first.
-
-        Points with a smaller grain than `grain` are left out.
-        """
-        ...
-
-    def forget_debt(self, *, before: Mapping[int, datetime], most: int) -> int:
-        """Delete points of each grain from before its moment, `most` of them at once. Return how many."""
         ...

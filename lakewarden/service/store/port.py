@@ -13,7 +13,6 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.access import KeyRow
 from lakewarden.service.model.acts import Act
 from lakewarden.service.model.configuring.registration import RegistrationRow
-from lakewarden.service.model.notices import KeptNotices
 from lakewarden.service.model.replica import Replica, ReplicaId
 from lakewarden.service.model.rows import (
     ApprovalRow,
@@ -35,7 +34,7 @@ class SupersededError(LakewardenError):
     """Another owner has taken the lease since. A result of this owner is too late."""
 
 
-class Store(HistoryStore, KeptNotices, Protocol):
+class Store(HistoryStore, Protocol):
     """Keeps what must survive the daemon. Every method is durable when it returns.
 
     Raises TemporaryError if the database cannot be reached or written.

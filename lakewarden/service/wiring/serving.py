@@ -35,10 +35,8 @@ from lakewarden.service.process.interpreter import favour_hooks
 from lakewarden.service.process.last_resort import GRACE, stand_by
 from lakewarden.service.process.logs import set_up_logs
 from lakewarden.service.process.signals import hang_up_reloads, stop_on_signals
-from lakewarden.service.reporting.debt import DebtSampler, sampling
 from lakewarden.service.reporting.event_log import MOST_A_MINUTE, EventLog
 from lakewarden.service.reporting.metrics import Metrics
-from lakewarden.service.reporting.notices.notifier import Notifier, notifying
 from lakewarden.service.rules.permits import Limits
 from lakewarden.service.rules.shutdown import STEP_BACK
 from lakewarden.service.state.readers.archives import ArchiveReaders
@@ -135,7 +133,7 @@ def serve(
             identify=identify_by(settings.access, store, clock, life=life),
             configuration=ConfigurationPart(shown=shown, reloading=reloader, registering=registrar),
         )
-        life.enter_context(_kept(settings, store, clock, composed, run_logs=run_logs, metrics=metrics))
+        life.enter_context(_kept(settings, store, clock, composed, run_logs=run_logs))
         life.enter_context(catching_up(registrar, alone=not settings.database.shared))
         stop_on_signals(composed.daemon.stop, reload=reloader.reload if reloads else None)
         life.enter_context(watched(seen, reloader.reload, every=settings.daemon.watch_configuration))
@@ -243,10 +241,8 @@ def _kept(
     composed: ComposedDaemon,
     *,
     run_logs: RunLogs,
-    metrics: Metrics,
 ) -> Iterator[None]:
-    """Keep the store tidy, measure the debt, and tell operators what needs them, inside the `with` block."""
-    replica = composed.replica_lease.replica
+    """Keep the store tidy inside the `with` block."""
     with (
         watching(store),
         housekeeping(
@@ -258,27 +254,8 @@ def _kept(
             history=settings.history,
             run_logs=run_logs,
         ),
-        sampling(DebtSampler(composed.status, store, settings.history, replica=replica), clock),
-        notifying(_notifier(settings, store, clock, composed, metrics)),
     ):
         yield
-
-
-def _notifier(
-    settings: Configuration, store: Store, clock: Clock, composed: ComposedDaemon, metrics: Metrics
-) -> Notifier | None:
-    """Return what tells operators what needs them, if there is a webhook."""
-    if settings.notifications.url is None:
-        return None
-    return Notifier(
-        composed.status,
-        store,
-        settings.notifications,
-        clock,
-        replica=composed.replica_lease.replica,
-        page=settings.api.url,
-        count=metrics.notified,
-    )
 
 
 def _limits(permits: PermitSettings) -> Limits:

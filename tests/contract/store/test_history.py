@@ -1,4 +1,4 @@
-"""The history in every kind of store: changes of decisions, and points of debt."""
+"""The history in every kind of store: changes of decisions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.history import Debt, DebtPoint
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.port import Store
@@ -145,49 +144,11 @@ def test_the_runs_of_a_past_moment_are_those_that_had_not_ended(store: Store) ->
     assert store.runs_at(LINES, NOON) == []
 
 
-def test_points_of_debt_come_back_as_they_were_kept_by_grain_and_time(store: Store) -> None:
-    """Of one table, or of all replicas together. A point of the same moment replaces the former."""
-    oldest = datetime(2026, 1, 1, 11, 3, 4, 123000, tzinfo=UTC)
-    services = {Service.COMPACTION: Debt(pending=1, commits=7, files=9, bytes=2**40, oldest=oldest)}
-    hourly = DebtPoint(at=NOON, grain=60, table=ORDERS, services=services)
-    minutely = DebtPoint(at=NOON + HOUR / 60, grain=1, table=ORDERS, services=services)
-    store.keep_debt([minutely, replace(hourly, services={})])
-    store.keep_debt([hourly])
-    ours, theirs = (DebtPoint(at=NOON, grain=60, replica=one, tables=5, services=services) for one in ("a", "b"))
-    store.keep_debt([theirs, ours])
-
-    everything = {"since": NOON - HOUR, "until": NOON + HOUR}
-    assert store.debt(ORDERS, **everything, grain=1) == [hourly, minutely]
-    assert store.debt(ORDERS, **everything, grain=5) == [hourly]
-    assert store.debt(ORDERS, since=NOON - HOUR, until=NOON, grain=1) == [hourly]
-    assert store.debt(None, **everything, grain=1) == [ours, theirs]
-    assert store.debt(LINES, **everything, grain=1) == []
-
-
-def test_old_points_are_deleted_by_their_grain_some_at_a_time(store: Store) -> None:
-    """Fine points are kept for hours, coarse ones for weeks. Many points are many."""
-    points = [
-        DebtPoint(at=NOON + minute * HOUR / 60, grain=60 if minute % 60 == 0 else 1, table=ORDERS)
-        for minute in range(1200)
-    ]
-    store.keep_debt(points)
-    before = {1: NOON + 10 * HOUR, 60: NOON + HOUR}
-    assert store.forget_debt(before=before, most=400) == 400
-    assert store.forget_debt(before=before, most=400) == 191
-    assert store.forget_debt(before=before, most=400) == 0
-    left = store.debt(ORDERS, since=NOON, until=NOON + 99 * HOUR, grain=1)
-    assert len([one for one in left if one.grain == 60]) == 19
-    assert min(one.at for one in left if one.grain == 1) == NOON + 10 * HOUR + HOUR / 60
-
-
 def test_the_history_of_a_table_that_nobody_registers_goes_with_its_decisions(store: Store) -> None:
-    """What is left of a table is bounded in time. The points of the fleet stay."""
+    """What is left of a table is bounded in time."""
     _change(store, _decision("Due", NOON), _decision("Due", NOON, table=LINES))
-    store.keep_debt([DebtPoint(at=NOON, grain=60, table=ORDERS), DebtPoint(at=NOON, grain=60, replica="a")])
     list(store.forget(registered={ORDERS: "here", LINES: "there"}, at=NOON, keep=HOUR))
     for hours in (12, 24, 36, 48, 60):
         list(store.forget(registered={LINES: "there"}, at=NOON + hours * HOUR, keep=HOUR))
     assert store.decision_changes(ORDERS) == []
     assert len(store.decision_changes(LINES)) == 1
-    assert store.debt(ORDERS, since=NOON, until=NOON, grain=1) == []
-    assert len(store.debt(None, since=NOON, until=NOON, grain=1)) == 1

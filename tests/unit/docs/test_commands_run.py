@@ -31,7 +31,6 @@ ELSEWHERE = {
     "top": "tests/unit/cli/terminal",
     "backup": "tests/unit/service/commands",
     "restore": "tests/unit/service/commands",
-    "notify": "tests/unit/service/commands",
     "report": "tests/unit/service/commands/report",
     "doctor": "tests/unit/service/commands/doctor",
 }

@@ -1,4 +1,4 @@
-"""The settings of the history: decisions, points of debt and the logs of runs."""
+"""The settings of the history: decisions and the logs of runs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ from lakewarden.planners.settings import Duration, Settings, Size, Within
 
 
 class HistorySettings(Settings):
-    """The past that operators can read: what was decided, what had piled up, and the logs of runs."""
+    """The past that operators can read: what was decided, and the logs of runs."""
 
     keep: Annotated[Duration, Within("1h", "3650d")] = Field(default="30d", validate_default=True)
-    """Changes of decisions and points of debt are deleted after this long. A decision that still holds stays."""
+    """Changes of decisions are deleted after this long. A decision that still holds stays."""
 
     decisions: Annotated[int, Within(1000, 100_000_000)] = 1_000_000
     """So many changes of decisions are kept at most. The oldest are deleted first. A row needs some 400 bytes."""
-
-    debt_points: Annotated[int, Within(1000, 100_000_000)] = 1_000_000
-    """So many points of debt are kept for all tables together. With more tables the points of a table are further
-    apart: a minute for up to 600 tables, an hour for up to 1300, eight hours for 10,000. A row needs some 200 bytes.
-    """
 
     run_log: Annotated[Size, Within("16KiB", "64MiB")] = Field(default="1MiB", validate_default=True)
     """So much of the log of one run is kept: its first lines, and its last lines."""

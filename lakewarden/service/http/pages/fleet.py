@@ -16,7 +16,6 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.pages.answer import Rendering, address
-from lakewarden.service.http.pages.debt import DEBT_SPANS, debt_curves
 from lakewarden.service.http.query.lists import has_label
 from lakewarden.service.model.access import Role
 from lakewarden.service.page.facts import FactsOfTables, TableFacts
@@ -26,8 +25,6 @@ _ROWS = 100
 _RUNNING = 50
 
 _Text = Annotated[str, Query(max_length=1000)]
-_Span = Enum("_Span", {name: name for name in DEBT_SPANS}, type=str)  # type: ignore[misc]
-_DAY = _Span("1d")
 _Sort = Enum("_Sort", {name: name for name in SORTS}, type=str)  # type: ignore[misc]
 
 
@@ -69,7 +66,6 @@ def add_fleet(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
         format: _Text = "",  # noqa: A002 - the name of the parameter
         condition: _Text = "",
         label: _Text = "",
-        span: _Span = _DAY,
         sort: _Sort = _Sort.worst,  # type: ignore[attr-defined]
         page: Annotated[int, Query(ge=1, le=10_000)] = 1,
     ) -> HTMLResponse:
@@ -97,11 +93,6 @@ def add_fleet(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
             slots=sum(one.slots for one in capacities),
             slots_used=sum(one.in_use for one in capacities),
             unready=(*health.unready, *health.notes),
-            curves=debt_curves(plane, None, until=now, span=DEBT_SPANS[span.value])
-            if caller.reaches_everything
-            else (),
-            span_name=span.value,
-            spans={name: address(request, span=name) for name in DEBT_SPANS},
             previous=address(request, page=page - 1) if page > 1 else None,
             next=address(request, page=page + 1) if len(chosen) > first + _ROWS else None,
         )

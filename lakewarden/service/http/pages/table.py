@@ -16,7 +16,6 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import ApiError
 from lakewarden.service.http.pages.answer import Rendering, address
-from lakewarden.service.http.pages.debt import SHORTEST, debt_curves
 from lakewarden.service.http.pages.writers import WriterPart
 from lakewarden.service.http.query.moments import ShownMoment
 from lakewarden.service.http.registered import registered
@@ -71,7 +70,6 @@ def add_table(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
             policies=policies_of(status.table),
             writer_options=writers.of(status.table, runs),
             holds=plane.holds(status.table.id),
-            curves=debt_curves(plane, status.table.id, until=window.end, span=max(window.length, SHORTEST), runs=runs),
             waiting=plane.waiting(),
             doing=plane.progress(),
             span_name=span,

@@ -27,7 +27,7 @@ FROM_MEMORY = frozenset(
         "/v1/tables",
     }
 )
-FROM_THE_STORE = frozenset({"/", "/v1/approvals", "/v1/fleet/debt", "/v1/fleet/status"})
+FROM_THE_STORE = frozenset({"/", "/v1/approvals", "/v1/fleet/status"})
 
 _WAITING = 32
 _AGAIN = timedelta(seconds=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -17,14 +17,10 @@ from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.query.moments import Moment
 from lakewarden.service.http.registered import answered, policy_of, registered
 from lakewarden.service.model.access import Role
-from lakewarden.service.model.history import GRAINS
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.explain import PastExplanation, TableExplanation, explain, explain_past
 from lakewarden.service.reporting.explain.dry_run import DryRunExplanation, explain_dry_run
 from lakewarden.service.reporting.forecasts import of_run, of_table
-
-_MEASURED_BEFORE = timedelta(hours=1)
-"""An older point of debt says nothing about a moment. With very many tables points are further apart."""
 
 _ENDED = tuple(state for state in RunState if state.ended)
 
@@ -69,16 +65,11 @@ def explained_at(plane: ControlPlane, status: TableStatus, at: datetime, *, now:
             409, "blocked", f"the moment {at.isoformat()} is not past", "leave at out to explain the present"
         )
     history, table = plane.history(), status.table.id
-    try:
-        points = history.debt(table, since=at - _MEASURED_BEFORE, until=at, grain=GRAINS[0])
-    except OverflowError:  # the year 1
-        points = []
     return explain_past(
         table,
         at,
         decisions=history.decisions_at(table, at),
         runs=history.runs_at(table, at),
-        measured=points[-1] if points else None,
     )
 
 

@@ -19,7 +19,6 @@ from lakewarden.service.http.registered import tables_for
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.reasons import CATALOGUE, code_of
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.reporting.debt import points_of
 from lakewarden.service.reporting.forecasts import of_all
 from lakewarden.service.rules.forecast import Total
 
@@ -31,7 +30,6 @@ MOST_RUNS = 5000
 
 _PAGE = 500
 _MOST_NAMED = 20
-_GRAIN = 5
 _CURES = {one.code: one for one in CATALOGUE}
 
 
@@ -78,16 +76,6 @@ class ForeignServiceBody(BaseModel):
     at: datetime
 
 
-class DebtAtBody(BaseModel):
-    """What had piled up in all tables at a moment."""
-
-    at: datetime
-    pending: int
-    commits: int
-    files: int
-    bytes: int
-
-
 class WouldRunBody(BaseModel):
     """What the runs of a service would do together, on all tables with a mode that holds them back.
 
@@ -112,8 +100,7 @@ class FleetStatusBody(BaseModel):
     """The tables for which the caller is a viewer, from `since` to `at`.
 
     `failing` are the tables that could not be observed. `writer_failures` are the writes that failed, and `near_us`
-    those of them that met a run of Lakewarden. `debt_before` and `debt_now` are the first and the last point of the
-    period. They are null if none was measured, or if the caller does not see all tables. Lists have 20 items at most.
+    those of them that met a run of Lakewarden. Lists have 20 items at most.
     """
 
     since: datetime
@@ -130,8 +117,6 @@ class FleetStatusBody(BaseModel):
     foreign_services: list[ForeignServiceBody]
     writer_failures: int
     writer_failures_near_us: int
-    debt_before: DebtAtBody | None
-    debt_now: DebtAtBody | None
 
 
 def add_status(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
@@ -139,7 +124,7 @@ def add_status(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
 
     @app.get("/v1/fleet/status", responses=errors(503), openapi_extra=needs(Role.VIEWER))
     def fleet_status(request: Request) -> FleetStatusBody:
-        """Return what ran in the last day, what is blocked and why, what waits, and how the debt has changed."""
+        """Return what ran in the last day, what is blocked and why, and what waits."""
         return status_of(plane, caller_of(request), now=clock.now())
 
 
@@ -148,7 +133,6 @@ def status_of(plane: ControlPlane, caller: Caller, *, now: datetime) -> FleetSta
     since = now - PERIOD
     statuses = tables_for(plane, caller)
     runs = list(_ended(plane, since))
-    before, after = _debt(plane, since, now) if caller.reaches_everything else (None, None)
     failures = [one for status in statuses for one in status.writer_failures if one.failure.at >= since]
     return FleetStatusBody(
         since=since,
@@ -165,8 +149,6 @@ def status_of(plane: ControlPlane, caller: Caller, *, now: datetime) -> FleetSta
         foreign_services=_foreign_services(statuses),
         writer_failures=len(failures),
         writer_failures_near_us=sum(one.run is not None for one in failures),
-        debt_before=before,
-        debt_now=after,
     )
 
 
@@ -257,13 +239,3 @@ def _foreign_services(statuses: Sequence[TableStatus]) -> list[ForeignServiceBod
         )
         for table, one in newest[:_MOST_NAMED]
     ]
-
-
-def _debt(plane: ControlPlane, since: datetime, now: datetime) -> tuple[DebtAtBody | None, DebtAtBody | None]:
-    """Return the first and the last point of the period."""
-    points = points_of(plane.history().debt(None, since=since, until=now, grain=_GRAIN), None)
-    bodies = [
-        DebtAtBody(at=at, pending=one.pending, commits=one.commits, files=one.files, bytes=one.bytes)
-        for at, _, one in (points[:1] + points[-1:])
-    ]
-    return (bodies[0], bodies[-1]) if bodies else (None, None)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from pydantic import BaseModel
 
-from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
-from lakewarden.service.model.history import Debt, DebtPoint, DecisionChange
+from lakewarden.service.model.history import DecisionChange
 from lakewarden.service.model.run import Run
 
 _WIDTH = 16
@@ -20,7 +19,6 @@ _SAYS = {
     "Blocked": "BLOCKED",
     "DoesNotApply": "does not apply",
 }
-_NOTHING = Debt()
 
 
 class PastDecision(BaseModel):
@@ -51,22 +49,10 @@ class PastRun(BaseModel):
     outcome: str | None
 
 
-class PastDebt(BaseModel):
-    """What had piled up for a service when it was last measured before the moment (`at`)."""
-
-    at: datetime
-    pending: int
-    commits: int
-    files: int
-    bytes: int
-    oldest_pending_at: datetime | None
-
-
 class PastServiceExplanation(BaseModel):
-    """One service at a past moment. `debt` is null if it was not measured shortly before."""
+    """One service at a past moment."""
 
     decision: PastDecision | None
-    debt: PastDebt | None
     runs: list[PastRun]
 
 
@@ -92,37 +78,21 @@ def past_decision(change: DecisionChange) -> PastDecision:
 
 
 def explain_past(
-    table: str, at: datetime, *, decisions: Sequence[DecisionChange], runs: Sequence[Run], measured: DebtPoint | None
+    table: str, at: datetime, *, decisions: Sequence[DecisionChange], runs: Sequence[Run]
 ) -> PastExplanation:
-    """Return the explanation of a moment: the decisions that held, the open runs, and the last point of debt."""
+    """Return the explanation of a moment: the decisions that held, and the open runs."""
     held = {change.decision.service: past_decision(change) for change in decisions}
-    debts = {} if measured is None else measured.services
-    names = sorted({*held, *debts, *(run.service for run in runs)})
+    names = sorted({*held, *(run.service for run in runs)})
     return PastExplanation(
         table=table,
         at=at,
         services={
             service.value: PastServiceExplanation(
                 decision=held.get(service),
-                debt=_debt(measured, debts, service),
                 runs=[_run(run) for run in runs if run.service is service],
             )
             for service in names
         },
-    )
-
-
-def _debt(measured: DebtPoint | None, debts: Mapping[Service, Debt], service: Service) -> PastDebt | None:
-    if measured is None:
-        return None
-    debt = debts.get(service, _NOTHING)
-    return PastDebt(
-        at=measured.at,
-        pending=debt.pending,
-        commits=debt.commits,
-        files=debt.files,
-        bytes=debt.bytes,
-        oldest_pending_at=debt.oldest,
     )
 
 
@@ -156,9 +126,6 @@ def _said(known: PastServiceExplanation) -> Sequence[tuple[str, str]]:
         lines += [("", f"remedy: {decision.remedy}")] if decision.remedy else []
         until = "still" if decision.until is None else f"until {decision.until:%Y-%m-%d %H:%M:%S}"
         lines.append(("held", f"since {decision.since:%Y-%m-%d %H:%M:%S}, {until}"))
-    if (debt := known.debt) is not None:
-        piled = f"{debt.pending} pending, {debt.commits} commits, {debt.files} files, {debt.bytes} bytes"
-        lines.append(("piled up", f"{piled} (measured at {debt.at:%H:%M})"))
     for run in known.runs:
         end = "it is active" if run.ended_at is None else f"ended at {run.ended_at:%H:%M:%S}: {run.outcome}"
         lines.append(("run", f"{run.id}, {'queued' if run.started_at is None else 'started'}; {end}"))

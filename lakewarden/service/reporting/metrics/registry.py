@@ -56,9 +56,6 @@ class Metrics(Listeners):
         self._turned = self._counter(
             "lakewarden_http_refused", "Connections and requests that a port refused.", "port", "kind"
         )
-        self._notifications = self._counter(
-            "lakewarden_notifications", "Messages to the webhook, by whether it has taken them.", "result"
-        )
         self._configuration = Gauge(
             "lakewarden_configuration_accepted",
             "1 if the configuration that was read last is in force, 0 if it was refused.",
@@ -83,8 +80,6 @@ class Metrics(Listeners):
             self._hooks.labels(sender, result)
         for port, refusal in product(_PORTS, REFUSALS):
             self._turned.labels(port, refusal.kind)
-        for result in ("sent", "failed"):
-            self._notifications.labels(result)
         for reason in EndReason:
             self._readers.labels(reason)
 
@@ -100,10 +95,6 @@ class Metrics(Listeners):
     def hook(self, heard: HeardHook) -> None:
         """Count a hook."""
         self._hooks.labels(heard.sender, heard.result).inc()
-
-    def notified(self, result: str) -> None:
-        """Count a message to the webhook."""
-        self._notifications.labels(result).inc()
 
     def configuration_read(self, *, accepted: bool) -> None:
         """Show whether the configuration that was read last is in force."""

@@ -25,12 +25,10 @@ _runs, _leases, _replicas, _seen = schema.runs.c, schema.leases.c, schema.replic
 _ABOUT_TABLES = (
     schema.decisions,
     schema.decision_changes,
-    schema.debt,
     schema.service_states,
     schema.approvals,
     schema.rewrites,
     schema.lock_proofs,
-    schema.notices,
     schema.writer_signs,
     schema.folders,
 )

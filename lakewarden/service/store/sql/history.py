@@ -1,30 +1,27 @@
-"""The history in a store on a database: changes of decisions, and points of debt."""
+"""The history in a store on a database: changes of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.history import Debt, DebtPoint, DecisionChange
+from lakewarden.service.model.history import DecisionChange
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database
 from lakewarden.service.store.sql.dialects import put
 
-_change, _debt = schema.decision_changes.c, schema.debt.c
-_FLEET = ""
-_AT_ONCE = 500
-"""How many points one transaction keeps."""
+_change = schema.decision_changes.c
 
 
 class SqlHistory(Database):
-    """Keeps decisions with their changes, and points of debt."""
+    """Keeps decisions with their changes."""
 
     def decided(self, rows: Sequence[DecisionRow], *, changes: Sequence[DecisionRow] = ()) -> None:
         """Keep decisions, and add changes to the history."""
@@ -76,32 +73,6 @@ class SqlHistory(Database):
             too_old, too_many = ended.where(later.c.decided_at < before), (_change.number <= newest - keep) & ended
             return rows[-1].number, connection.execute(some.where(too_old | too_many)).rowcount
 
-    def keep_debt(self, points: Sequence[DebtPoint]) -> None:
-        """Keep points, some at a time."""
-        for first in range(0, len(points), _AT_ONCE):
-            with self._write() as connection:
-                put(connection, schema.debt, [_point_columns(one) for one in points[first : first + _AT_ONCE]])
-
-    def debt(self, table: TableId | None, *, since: datetime, until: datetime, grain: int) -> Sequence[DebtPoint]:
-        """Return points, the oldest first."""
-        query = sa.select(schema.debt).where(_debt.table_id == (table or _FLEET), _debt.at.between(since, until))
-        with self._read() as connection:
-            rows = connection.execute(query.where(_debt.grain >= grain).order_by(_debt.at, _debt.replica)).all()
-        return [_point(row) for row in rows]
-
-    def forget_debt(self, *, before: Mapping[int, datetime], most: int) -> int:
-        """Delete up to `most` old points."""
-        old = sa.or_(*((_debt.grain == grain) & (_debt.at < moment) for grain, moment in before.items()))
-        with self._write() as connection:
-            keys = connection.execute(sa.select(_debt.table_id, _debt.at, _debt.replica).where(old).limit(most)).all()
-            if keys:
-                gone = sa.and_(*(_debt[name] == sa.bindparam(f"old_{name}") for name in ("table_id", "at", "replica")))
-                connection.execute(
-                    sa.delete(schema.debt).where(gone),
-                    [{"old_table_id": row.table_id, "old_at": row.at, "old_replica": row.replica} for row in keys],
-                )
-            return len(keys)
-
 
 def _changes() -> sa.Select[Any]:
     later = schema.decision_changes.alias()
@@ -120,41 +91,3 @@ def _changed(row: sa.Row[Any]) -> DecisionChange:
     number, until = values.pop("number"), values.pop("until")
     table, service = TableId(values.pop("table_id")), Service(values.pop("service"))
     return DecisionChange(number=number, until=until, decision=DecisionRow(table=table, service=service, **values))
-
-
-def _point_columns(point: DebtPoint) -> dict[str, Any]:
-    return {
-        "table_id": point.table or _FLEET,
-        "at": point.at,
-        "replica": point.replica,
-        "grain": point.grain,
-        "tables": point.tables,
-        "services": {service.value: _packed(debt) for service, debt in point.services.items()},
-    }
-
-
-def _packed(debt: Debt) -> list[int | float | None]:
-    oldest = None if debt.oldest is None else debt.oldest.timestamp()
-    return [debt.pending, debt.commits, debt.files, debt.bytes, oldest]
-
-
-def _point(row: sa.Row[Any]) -> DebtPoint:
-    return DebtPoint(
-        at=row.at,
-        grain=row.grain,
-        table=TableId(row.table_id) if row.table_id else None,
-        replica=row.replica,
-        tables=row.tables,
-        services={Service(name): _unpacked(packed) for name, packed in row.services.items()},
-    )
-
-
-def _unpacked(packed: Sequence[Any]) -> Debt:
-    pending, commits, files, size, oldest = packed
-    return Debt(
-        pending=pending,
-        commits=commits,
-        files=files,
-        bytes=size,
-        oldest=None if oldest is None else datetime.fromtimestamp(oldest, UTC),
-    )

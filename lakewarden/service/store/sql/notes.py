@@ -1,6 +1,4 @@
-"""The rows about tables in a store on a database: decisions, service states, lock proofs, pauses, approvals and
-notices.
-"""
+"""The rows about tables in a store on a database: decisions, service states, lock proofs, pauses and approvals."""
 
 from __future__ import annotations
 
@@ -13,7 +11,6 @@ import sqlalchemy as sa
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.notices import NoticeKind, NoticeRow
 from lakewarden.service.model.rows import (
     ApprovalRow,
     DecisionRow,
@@ -25,12 +22,12 @@ from lakewarden.service.model.rows import (
 )
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database
-from lakewarden.service.store.sql.dialects import insert, put
+from lakewarden.service.store.sql.dialects import put
 
 _kept = schema.decisions.c
 _DECISIONS = sa.select(schema.decisions).where(_kept.table_id == sa.bindparam("table")).order_by(_kept.service)
 
-_Row = DecisionRow | ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | NoticeRow | WriterSignsRow | FolderRow
+_Row = DecisionRow | ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | WriterSignsRow | FolderRow
 
 
 class SqlNotes(Database):
@@ -125,40 +122,6 @@ class SqlNotes(Database):
         with self._read() as connection:
             rows = connection.execute(sa.select(schema.pauses)).all()
         return {(TableId(row.table_id) if row.table_id else None): row.reason for row in rows}
-
-    def notices(self) -> Sequence[NoticeRow]:
-        """Return every notice."""
-        with self._read() as connection:
-            rows = connection.execute(sa.select(schema.notices)).all()
-        return [NoticeRow(**{**_named(row), "kind": NoticeKind(row.kind)}) for row in rows]
-
-    def claim_notices(self, rows: Sequence[NoticeRow], *, at: datetime) -> Sequence[NoticeRow]:
-        """Add the rows, and return those that their replica may send."""
-        notice, claimed = schema.notices.c, []
-        with self._write() as connection:
-            for row in sorted(rows, key=lambda one: one.key):
-                added = insert(connection, schema.notices).values(_columns(row))
-                free = notice.sent_at.is_(None) & ((notice.replica == row.replica) | (notice.claimed_until <= at))
-                taken = added.on_conflict_do_update(
-                    index_elements=["table_id", "kind", "subject"],
-                    set_={"replica": row.replica, "claimed_until": row.claimed_until},
-                    where=free,
-                )
-                if connection.execute(taken.returning(notice.table_id)).first() is not None:
-                    claimed.append(row)
-        return claimed
-
-    def keep_notices(self, rows: Sequence[NoticeRow]) -> None:
-        """Keep rows."""
-        self._keep(schema.notices, rows)
-
-    def forget_notices(self, rows: Sequence[NoticeRow]) -> None:
-        """Delete rows."""
-        notice = schema.notices.c
-        key = sa.tuple_(notice.table_id, notice.kind, notice.subject)
-        with self._write() as connection:
-            for some in (rows[start : start + 200] for start in range(0, len(rows), 200)):
-                connection.execute(sa.delete(schema.notices).where(key.in_([row.key for row in some])))
 
     def _keep(self, kept: sa.Table, rows: Sequence[_Row]) -> None:
         with self._write() as connection:

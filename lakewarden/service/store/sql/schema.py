@@ -174,18 +174,6 @@ decision_changes = Table(
 Index("decision_changes_by_service", *(decision_changes.c[one] for one in ("table_id", "service", "decided_at")))
 Index("decision_changes_by_table", decision_changes.c.table_id, decision_changes.c.number)
 
-debt = Table(
-    "debt",
-    metadata,
-    Column("table_id", String(255), primary_key=True),  # empty: all tables of the replica
-    Column("at", UtcDateTime, primary_key=True),
-    Column("replica", String(128), primary_key=True),  # empty: of a table
-    Column("grain", Integer, nullable=False),
-    Column("tables", Integer, nullable=False),
-    Column("services", JSON, nullable=False),
-)
-Index("debt_by_grain", debt.c.grain, debt.c.at)
-
 EVERYTHING = ""
 """The `table_id` of the global pause."""
 
@@ -293,19 +281,6 @@ acts = Table(
 """The audit log."""
 Index("acts_by_table", acts.c.table_id, acts.c.number)
 Index("acts_by_time", acts.c.at)
-
-notices = Table(
-    "notices",
-    metadata,
-    Column("table_id", String(255), primary_key=True),
-    Column("kind", String(32), primary_key=True),
-    Column("subject", String(255), primary_key=True),
-    Column("found_at", UtcDateTime, nullable=False),
-    Column("replica", String(128), nullable=False),
-    Column("claimed_until", UtcDateTime, nullable=False),
-    Column("sent_at", UtcDateTime),
-    Column("gone_at", UtcDateTime),
-)
 
 registrations = Table(
     "registrations",

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.history import Debt, DebtPoint
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import Run, RunState
 from tests.unit.service.http.conftest import ServedDaemon
@@ -67,8 +66,6 @@ def test_a_past_moment_is_explained_as_it_was(served: ServedDaemon) -> None:
     )
     served.store.request(run)
     served.store.end(run.id, epoch=0, state=RunState.CANCELLED, outcome="no need", at=NOON + timedelta(hours=3))
-    point = DebtPoint(at=NOON + timedelta(hours=2), grain=60, table=TRIPS, services={Service.COMPACTION: Debt(files=7)})
-    served.store.keep_debt([point])
 
     past = served.api.get(EXPLAIN, params={"at": "2025-01-01T14:30:00Z"}).raise_for_status().json()
 
@@ -76,7 +73,6 @@ def test_a_past_moment_is_explained_as_it_was(served: ServedDaemon) -> None:
     compaction, clean = past["services"]["compaction"], past["services"]["clean"]
     assert (compaction["decision"]["decision"], compaction["decision"]["remedy"]) == ("Blocked", "resume it")
     assert compaction["decision"]["since"] == "2025-01-01T14:00:00Z"
-    assert (compaction["debt"]["files"], compaction["debt"]["at"]) == (7, "2025-01-01T14:00:00Z")
     assert clean["decision"] is None
     assert [(one["id"], one["outcome"]) for one in clean["runs"]] == [("run-1", "no need")]
     before = served.api.get(EXPLAIN, params={"at": "2025-01-01T11:00:00Z"}).raise_for_status().json()

@@ -255,13 +255,3 @@ def test_the_page_of_the_past_shows_what_was_decided_and_leads_from_change_to_ch
 def test_a_moment_that_is_none_is_refused(served: ServedDaemon, at: str) -> None:
     """With an example of one."""
     assert served.api.get(f"/tables/trips/history?at={at}").status_code == 422
-
-
-@pytest.mark.parametrize("path", ["/", "/tables/trips"])
-def test_a_page_shows_curves_of_debt(served: ServedDaemon, path: str) -> None:
-    """Each is a picture with its text. Before the first measurement it says so."""
-    text = served.api.get(path).text
-    for name in ("Bytes to rewrite", "Files to rewrite", "Commits since the services ran", "Pending plans"):
-        assert len(re.findall(rf'<svg[^>]* role="img" aria-label="{name} from', text)) == 1
-    assert served.api.get("/?span=30d").status_code == 200
-    assert served.api.get("/?span=2y").status_code == 422

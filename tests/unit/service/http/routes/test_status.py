@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakewarden.cli.status import lines
@@ -13,7 +12,6 @@ from lakewarden.planners.model.table import DeletionBudget, Policy, Table, Table
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.control.plane import TableStatus
 from lakewarden.service.http.routes.status import blocked_of
-from lakewarden.service.model.history import Debt, DebtPoint
 from lakewarden.service.model.reasons import CODES
 from lakewarden.service.model.run import RunState
 from tests.support.daemon.daemon_harness import prepare
@@ -59,21 +57,6 @@ def test_a_pause_is_shown_with_its_code_and_its_cure(served: ServedDaemon) -> No
     codes = {one["decision"]["code"] for one in explained["services"].values() if one["decision"]}
     assert codes == {"paused"}
     assert codes <= set(CODES)
-
-
-def test_the_debt_is_compared_with_the_day_before(served: ServedDaemon) -> None:
-    """The first and the last point of the day. Without a point there is none."""
-    assert _asked(served)["debt_now"] is None
-    now = datetime.now(UTC).replace(second=0, microsecond=0)
-    served.store.keep_debt(
-        [
-            DebtPoint(at=now - timedelta(hours=hours), grain=1440, services={CLEAN: Debt(files=files, pending=1)})
-            for hours, files in ((40, 500), (20, 100), (2, 40))
-        ]
-    )
-    found = _asked(served)
-    assert (found["debt_before"]["files"], found["debt_now"]["files"]) == (100, 40)
-    assert "40 files (-60)" in list(lines(found))[-1]
 
 
 def test_a_deletion_that_waits_is_named(make_served: Callable[..., ServedDaemon]) -> None:
