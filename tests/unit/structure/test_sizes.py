@@ -34,12 +34,10 @@ _ONE_THOUGHT = {
     "planners/triggers.py": "one class for each trigger",
     "service/config/assembly.py": "one pass over a configuration, which collects every problem",
     "service/control/plane.py": "what HTTP and metrics may ask the daemon, read together",
-    "service/control/status.py": "one method for each question and each command of the plane",
     "service/http/schemas.py": "one class for each body of the API",
     "service/model/reasons.py": "one table: every reason with its code, its meaning and its cure",
     "service/state/service_states.py": "one row for each service, and everything that changes it",
     "service/store/port.py": "the contract of the store, which every store fulfils",
-    "service/store/memory.py": "one method for each of the store's contract",
     "service/store/sql/schema.py": "every table of the store, with its indexes",
 }
 """The modules that are longer, each with the reason why it is one thought."""
