@@ -30,7 +30,7 @@ and the ids of tables in bash, zsh, fish and PowerShell.
 ## The daemon that is asked
 
 `--url` or `LAKEWARDEN_URL` is the address of the daemon, without either `http://127.0.0.1:8080`. If the daemon asks for
-keys ([access.md](access.md)), the API key is in the file of `--key-file` or `LAKEWARDEN_KEY_FILE`, or in
+keys ([security.md](security.md)), the API key is in the file of `--key-file` or `LAKEWARDEN_KEY_FILE`, or in
 `LAKEWARDEN_KEY`. An option counts before a variable, and a file before `LAKEWARDEN_KEY`.
 
 If the connection breaks before the answer to a command, the command line sends it again, for some seconds. A trigger

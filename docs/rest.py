@@ -52,7 +52,7 @@ changed, it gets 304 without a body. Ages, such as `observed_seconds_ago` and `r
 as a change. A tag holds for the role and the tables of the key.
 
 If `access.authentication` is `keys`, every request needs an API key with the role of its route
-([access.md](access.md)): `-H "X-API-Key: KEY"`.
+([security.md](security.md)): `-H "X-API-Key: KEY"`.
 
 A client that gets no answer to a request that acts may send it again: a trigger returns the run that is active, and a
 second pause, approval or cancellation changes nothing.

@@ -3,7 +3,7 @@
 The indexes SIMPLE and BLOOM, which are Spark's defaults, look for keys in base files only. Between the plan of a
 compaction and its commit they find a deleted key in the old base file, and the writer appends its new row to that file
 group's log. Once the compaction is committed, the new base file lacks the key. The next write of the key does not find
-it, and inserts it into another file group. From then on it is there twice (docs/safety.md; run on Hudi alone).
+it, and inserts it into another file group. From then on it is there twice (docs/hudi.md; run on Hudi alone).
 
 So a compaction that drops rows is committed while the table's lock is held. It leaves out each file group with a
 dropped key that has a row in a log file which the compaction does not merge, and each one that a write in flight may

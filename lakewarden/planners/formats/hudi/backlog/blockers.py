@@ -132,7 +132,7 @@ def notes(timeline: Timeline, *, now: datetime) -> Mapping[Service, tuple[str, .
 def returning_keys(
     table: Table, options: HudiTableOptions, properties: TableProperties, *, in_buckets: bool
 ) -> Mapping[Service, str]:
-    """Return what a compaction leaves out because a deleted key may come back meanwhile (docs/safety.md). `in_buckets`:
+    """Return what a compaction leaves out because a deleted key may come back meanwhile (docs/hudi.md). `in_buckets`:
     the newest commits wrote to buckets. Another writer may have another index, because Hudi keeps it in no table.
     """
     if not options.looks_for_returning_keys or not properties.merge_on_read or Service.COMPACTION not in table.policies:

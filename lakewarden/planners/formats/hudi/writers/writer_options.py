@@ -202,7 +202,7 @@ def _why(service: Service, *, scheduled: bool) -> str:
 
 
 def _looks_for_returning_keys(service: Service, options: HudiTableOptions, engine: WriterEngine) -> str:
-    """Return what a compaction leaves out beside writers that find keys in base files only (docs/safety.md)."""
+    """Return what a compaction leaves out beside writers that find keys in base files only (docs/hudi.md)."""
     if service is not Service.COMPACTION or engine == FLINK or not options.looks_for_returning_keys:
         return ""
     return (
