@@ -48,9 +48,9 @@ _HEAD = """\
 The daemon exports these metrics at `/metrics` on the management port (8081), in the text format of Prometheus.
 [observe.md](observe.md#alerts-and-the-dashboard) has the scrape configuration, the alerts and the dashboard.
 
-The name of a metric ends with its unit. A histogram has the series `_bucket`, `_sum` and `_count`. Each counter and each
-histogram has its series from the start. A gauge of a table has a series only while its value is known. With several
-replicas, each one exports what it knows. Only the owner of a table knows its backlogs and its writes.
+The name of a metric ends with its unit. A histogram has the series `_bucket`, `_sum` and `_count`. Each counter and
+each histogram has its series from the start. A gauge of a table has a series only while its value is known. With
+several replicas, each one exports what it knows. Only the owner of a table knows its backlogs and its writes.
 
 """
 
@@ -59,12 +59,12 @@ _MANY = """\
 ## Many tables
 
 At most `management.table_series` tables (500) have series of their own. The others are together under
-`table="_other"`. The tables that most need an operator come first: by what an operator has to act on, then by the age of
-the oldest pending instant, then by the bytes of the backlog. The choice is made anew once a minute.
+`table="_other"`. The tables that most need an operator come first: by what an operator has to act on, then by the age
+of the oldest pending instant, then by the bytes of the backlog. The choice is made anew once a minute.
 
 The column `_other` says how the values of several tables become one. A `sum` over all series does not depend on the
-limit: `sum by (service) (lakewarden_table_pending_instants)` is right with any number of tables. Metrics with the labels
-`service` and `format`, and without `table`, are about all tables and exact with any limit.
+limit: `sum by (service) (lakewarden_table_pending_instants)` is right with any number of tables. Metrics with the
+labels `service` and `format`, and without `table`, are about all tables and exact with any limit.
 """
 
 
@@ -99,10 +99,7 @@ def text() -> str:
     metrics = exported()
     known = values()
     folds = {family.name: family.fold.value for family in FAMILIES} | {"lakewarden_writer_failures_total": "sum"}
-    rows = [
-        f"| `{m.name}` | {m.type} | {_listed(m.labels)} | {folds.get(m.name, '')} | {m.meaning} |"
-        for m in metrics
-    ]
+    rows = [f"| `{m.name}` | {m.type} | {_listed(m.labels)} | {folds.get(m.name, '')} | {m.meaning} |" for m in metrics]
     labels = [
         f"| `{label}` | {LABELS[label]} | {_listed(known.get(label, ()))} |"
         for label in sorted({label for metric in metrics for label in metric.labels})
