@@ -31,12 +31,10 @@ and the ids of tables.
 
 ## Options of many commands
 
-| option | variable | meaning |
-|---|---|---|
-| `--config` | `LAKEWARDEN_CONFIG` | The configuration file. Without it `lakewarden.yaml` in this folder. |
-| `--url` | `LAKEWARDEN_URL` | The address of the daemon. Without it `http://127.0.0.1:8080`. |
-| `--key-file` | `LAKEWARDEN_KEY_FILE` | The file with the API key ([access.md](access.md)). `LAKEWARDEN_KEY` has the key itself. |
-| `--json` | | The bodies of [the API](api.md), for programs. All pages of a list are one: `{"items": [...], "next": CURSOR}`. |
+- `--config` (`LAKEWARDEN_CONFIG`): the configuration file. Without it `lakewarden.yaml` in this folder.
+- `--url` (`LAKEWARDEN_URL`): the address of the daemon. Without it `http://127.0.0.1:8080`.
+- `--key-file` (`LAKEWARDEN_KEY_FILE`): the file with the API key ([access.md](access.md)). `LAKEWARDEN_KEY` has the key.
+- `--json`: the bodies of [the API](api.md), for programs. All pages of a list are one: `{"items": [...], "next": CURSOR}`.
 
 An option counts before a variable. If the connection breaks, a command is sent again for some seconds. A trigger that is
 sent twice returns the active run. No redirect is followed and no proxy is used, so the key reaches no other host. For

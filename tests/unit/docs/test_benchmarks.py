@@ -42,4 +42,4 @@ def test_a_new_report_takes_the_place_of_the_old_figures(tmp_path: Path, monkeyp
     pool, mix, overhead = benchmarks.read(benchmarks.REPORT)
     assert (pool["ours"], pool["met"], pool["what"], pool.get("carried_over")) == (3, True, "ten", None)
     assert (mix["ours"], overhead["ours"]) == (1, 3)
-    assert "| `pool` | 3 | s |" in benchmarks.PAGE.read_text()
+    assert "| `pool` | 3 s |" in benchmarks.PAGE.read_text()
