@@ -33,12 +33,12 @@ and the ids of tables.
 
 - `--config` (`LAKEWARDEN_CONFIG`): the configuration file. Without it `lakewarden.yaml` in this folder.
 - `--url` (`LAKEWARDEN_URL`): the address of the daemon. Without it `http://127.0.0.1:8080`.
-- `--key-file` (`LAKEWARDEN_KEY_FILE`): the file with the API key ([access.md](access.md)). `LAKEWARDEN_KEY` has the key.
-- `--json`: the bodies of [the API](api.md), for programs. All pages of a list are one: `{"items": [...], "next": CURSOR}`.
+- `--key-file` (`LAKEWARDEN_KEY_FILE`): the file with the [API key](access.md). `LAKEWARDEN_KEY` has the key itself.
+- `--json`: the bodies of [the API](api.md). All pages of a list are one: `{"items": [...], "next": CURSOR}`.
 
-An option counts before a variable. If the connection breaks, a command is sent again for some seconds. A trigger that is
-sent twice returns the active run. No redirect is followed and no proxy is used, so the key reaches no other host. For
-HTTPS the authorities of the system are trusted, or those of `SSL_CERT_FILE`.
+An option counts before a variable. If the connection breaks, a command is sent again for some seconds. A trigger
+that is sent twice returns the active run. No redirect is followed and no proxy is used, so the key reaches no other
+host. For HTTPS the authorities of the system are trusted, or those of `SSL_CERT_FILE`.
 
 On a terminal, lists are tables. In a pipe each item is one line with tabs between its columns, below a line of titles,
 and values are as the API sends them. Errors are one line on standard error.

@@ -33,8 +33,8 @@ _INTRODUCTION = """# Why a service does not run
 <!-- Written by `python -m docs.reasons` from the catalogue. Do not edit. -->
 
 Each decision on a service has a sentence, a remedy, and a code that stays when the sentence is worded better.
-`lakewarden explain TABLE`, the page and `GET /v1/tables/{table}/explain` have all three. The sentence names the instant,
-the file or the setting. [The runbook](runbook.md) has what to do for each symptom.
+`lakewarden explain TABLE`, the page and `GET /v1/tables/{table}/explain` have all three. The sentence names the
+instant, the file or the setting. [The runbook](runbook.md) has what to do for each symptom.
 """
 
 
