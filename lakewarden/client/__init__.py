@@ -1,6 +1,6 @@
 """The client of the API, for Python: `Client(url, key=...)` has a method for each operation.
 
-It is generated from docs/openapi.json, and needs the standard library only. docs/client.md has an example.
+It is generated from docs/openapi.json, and needs the standard library only. docs/cli.md has an example.
 """
 
 from lakewarden.client.errors import (

@@ -50,6 +50,23 @@ def test_every_link_leads_to_a_page_and_an_anchor(page: Path) -> None:
     assert broken == []
 
 
+_CODE = ("lakewarden", "deploy", "helm", "live", "faults", "bench", "fuzz", "tools")
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    """A message leads its reader to a page, and an alert to a section."""
+    files = [file for folder in _CODE for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".yaml", ".sh")]
+    named = {
+        (str(file.relative_to(ROOT)), page, anchor)
+        for file in [*files, ROOT / "dev", ROOT / "config.example.yaml"]
+        for page, anchor in re.findall(r"\bdocs/(\w+\.md)(?:#([a-z0-9-]+))?", file.read_text(encoding="utf-8"))
+    }
+    pages = {page.name: _anchors(page) for page in DOCS.glob("*.md")}
+
+    assert len(named) > 50
+    assert sorted(one for one in named if one[1] not in pages or (one[2] and one[2] not in pages[one[1]])) == []
+
+
 def test_the_index_has_every_page() -> None:
     """A page outside the index would not be found."""
     linked = {link.partition("#")[0] for link in _links(DOCS / "README.md")}
