@@ -33,7 +33,7 @@ and the ids of tables.
 
 - `--config` (`LAKEWARDEN_CONFIG`): the configuration file. Without it `lakewarden.yaml` in this folder.
 - `--url` (`LAKEWARDEN_URL`): the address of the daemon. Without it `http://127.0.0.1:8080`.
-- `--key-file` (`LAKEWARDEN_KEY_FILE`): the file with the [API key](access.md). `LAKEWARDEN_KEY` has the key itself.
+- `--key-file` (`LAKEWARDEN_KEY_FILE`): the file with the [API key](security.md). `LAKEWARDEN_KEY` has the key itself.
 - `--json`: the bodies of [the API](api.md). All pages of a list are one: `{"items": [...], "next": CURSOR}`.
 
 An option counts before a variable. If the connection breaks, a command is sent again for some seconds. A trigger

@@ -27,7 +27,7 @@ LABELS: Mapping[str, str] = {
     "port": "a port of the daemon",
     "reader": "the name of an incremental reader, as `options.readers` of the table declares it, or `_other`",
     "reason": f"why the process ended; of a session worker: {', '.join(f'`{end}`' for end in WorkerEnd)}",
-    "result": "what became of a hook ([hooks.md](hooks.md))",
+    "result": "what became of a hook ([writers.md](writers.md#hooks))",
     "run_state": "the state of a run that has not ended",
     "sender": "the kind of sender of a hook",
     "service": "a table service",

@@ -32,7 +32,7 @@ def create(
     name: Annotated[str, typer.Argument(help="The name of its person or program.")],
     role: Annotated[
         Literal["viewer", "hook", "trigger", "operator", "admin"],
-        typer.Option("--role", help="What the key may do (docs/access.md)."),
+        typer.Option("--role", help="What the key may do (docs/security.md)."),
     ],
     tables: Annotated[
         list[str] | None, typer.Option("--tables", help="A pattern for tables. May be repeated. Default: all tables.")

@@ -36,7 +36,7 @@ class KeySettings(Settings):
     """
 
     role: Role
-    """`viewer`, `hook`, `trigger`, `operator` or `admin` (docs/access.md)."""
+    """`viewer`, `hook`, `trigger`, `operator` or `admin` (docs/security.md)."""
 
     tables: tuple[Annotated[str, Field(pattern=TABLE_PATTERN)], ...] = EVERY_TABLE
     """Patterns for the ids of the tables for which the role counts, with `*` and `?`."""

@@ -148,7 +148,7 @@ BAD_TOKEN = Refusal(
     status=HTTPStatus.UNAUTHORIZED,
     code="unauthenticated",
     message="the token is refused",
-    remedy="ask its issuer for another one; docs/access.md says which tokens count",
+    remedy="ask its issuer for another one; docs/security.md says which tokens count",
 )
 NO_ROLE = Refusal(
     kind="no_role",
@@ -169,7 +169,7 @@ NOT_ALLOWED = Refusal(
     status=HTTPStatus.FORBIDDEN,
     code="forbidden",
     message="the API key does not have the role of the route for this table",
-    remedy="use a key with the role; docs/access.md says which role may do what",
+    remedy="use a key with the role; docs/security.md says which role may do what",
 )
 
 REFUSALS = tuple(value for value in list(globals().values()) if isinstance(value, Refusal))

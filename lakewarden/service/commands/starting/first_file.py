@@ -182,7 +182,7 @@ def _policy(format_name: str, known: WriterDefaults, kept: Mapping[str, int]) ->
         yield f"    options: {_flow(known.options)}"
     elif isinstance(surveyors()[format_name], ReadsWriterDefaults):
         yield "    # nothing here names the lock of the writers, and nothing runs beside them without it. To name it:"
-        yield "    # options: {lock: {...}} (docs/choose_a_lock.md)"
+        yield "    # options: {lock: {...}} (docs/writers.md#choose-a-lock)"
     most = max(kept, key=lambda location: kept[location], default=None)
     if most is not None:
         yield f"    # clean keeps as many commits as the newest clean of {printable(most)} has kept"

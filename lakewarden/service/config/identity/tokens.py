@@ -58,7 +58,7 @@ class ClaimGrant(TableGrant):
     """
 
     role: Role
-    """`viewer`, `hook`, `trigger`, `operator` or `admin` (docs/access.md)."""
+    """`viewer`, `hook`, `trigger`, `operator` or `admin` (docs/security.md)."""
 
 
 class IssuerSettings(Settings):
@@ -145,7 +145,7 @@ class AccountGrant(TableGrant):
     """The name of the service account, or `*` for every one of the namespace."""
 
     role: Role
-    """`viewer`, `hook`, `trigger`, `operator` or `admin` (docs/access.md)."""
+    """`viewer`, `hook`, `trigger`, `operator` or `admin` (docs/security.md)."""
 
 
 class ServiceAccountSettings(Settings):

@@ -111,5 +111,9 @@ def _has_port(host: str) -> bool:
 
 def _of_no_use(provider: str) -> str:
     if provider == _IN_ITS_JVM:
-        return f"{provider} excludes only clients of one JVM. The writers need another lock: docs/choose_a_lock.md"
-    return f"{provider} is no provider that Lakewarden knows. The writers need another lock: docs/choose_a_lock.md"
+        return (
+            f"{provider} excludes only clients of one JVM. The writers need another lock: docs/writers.md#choose-a-lock"
+        )
+    return (
+        f"{provider} is no provider that Lakewarden knows. The writers need another lock: docs/writers.md#choose-a-lock"
+    )
