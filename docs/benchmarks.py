@@ -7,6 +7,7 @@ FILE is what `./dev bench --report FILE` wrote, without `--brief`. Its figures r
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,9 +27,9 @@ _HEAD = """\
 
 <!-- Written by `python -m docs.benchmarks` from benchmarks.json. Do not edit. -->
 
-`./dev bench` measures these figures, and `./dev bench NAME` some of them. Each figure was measured once, on a shared
-machine. Read it as an order of magnitude, and measure on your own machine. A figure that was carried over stood in the
-README before; its revision is the one whose README first had it.
+`./dev bench NAME` measures a figure. Each was measured once, most of them beside other work on a shared machine with 2
+cores: read it as an order of magnitude. A goal in bold is missed. `5x` compares with the baseline.
+[benchmarks.json](benchmarks.json) has the revision, the machine and the remarks.
 
     ./dev bench --report report.json             # some minutes for all
     python -m docs.benchmarks report.json        # puts the figures on this page
@@ -55,15 +56,29 @@ def merged(old: Sequence[Record], new: Sequence[Record]) -> Sequence[Record]:
 def text(records: Sequence[Record]) -> str:
     """Return the page."""
     rows = [
-        f"| {record.get('what', '')} | `{record['name']}` | {_number(record['ours'])} | {record['unit']} "
-        f"| {_number(record['baseline'])} | {_number(record['ratio'])} | {record['goal']} "
-        f"| {'yes' if record['met'] else '**no**'} | {record['measured']}, `{record['revision']}` | {_remark(record)} |"
+        f"| `{record['name']}` | {_ours(record)} | {_number(record['baseline'])} | {_goal(record)} "
+        f"| {record['measured']} | {record.get('what', '')} |"
         for record in records
     ]
-    heading = "| what | figure | ours | unit | baseline | ratio | goal | met | measured | remark |"
-    machines = sorted({record["machine"] for record in records})
-    where = ["", "Measured on: " + "; ".join(machines) + ".", ""]
-    return _HEAD + "\n".join([heading, "|---|---|---|---|---|---|---|---|---|---|", *rows, *where])
+    return _HEAD + "\n".join(
+        ["| figure | ours | baseline | goal | measured | what |", "|---|---|---|---|---|---|", *rows, ""]
+    )
+
+
+def _ours(record: Record) -> str:
+    if record["ours"] is None:
+        return _times(record["ratio"])
+    ratio = f" ({_times(record['ratio'])})" if record["goal"].startswith("ratio") and record["ratio"] else ""
+    return f"{_number(record['ours'])} {re.split(r',| for| [(]', record['unit'])[0]}{ratio}"
+
+
+def _times(ratio: float) -> str:
+    return f"{_number(ratio)}x"
+
+
+def _goal(record: Record) -> str:
+    goal = re.sub(r"ratio (.*)", r"\1x", record["goal"])
+    return goal if record["met"] else f"**{goal}**"
 
 
 def belongs_to_a_bench(record: Record) -> bool:
@@ -73,11 +88,6 @@ def belongs_to_a_bench(record: Record) -> bool:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def _remark(record: Record) -> str:
-    carried = "carried over by hand" if record.get("carried_over") else ""
-    return "; ".join(filter(None, [record.get("remark", ""), carried]))
 
 
 def main(reports: Sequence[str]) -> None:

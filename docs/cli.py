@@ -13,40 +13,35 @@ from lakewarden.cli.codes import MEANINGS
 
 PAGE = Path(__file__).parent / "cli.md"
 
+COMMON = ("--url", "--key-file", "--json", "--config")
+"""Options of many commands, which the page explains once."""
+
 _HEAD = """\
 # The command line
 
 <!-- Written by `python -m docs.cli` from the commands. Do not edit. -->
 
 `lakewarden COMMAND --help` says the same as this page. `lakewarden --install-completion` completes commands, options
-and the ids of tables in bash, zsh, fish and PowerShell.
+and the ids of tables.
 
     lakewarden tables --only blocked
     lakewarden explain sales.orders
     lakewarden trigger sales.orders compaction
     lakewarden runs --active --watch
-    lakewarden top
 
-## The daemon that is asked
+## Options of many commands
 
-`--url` or `LAKEWARDEN_URL` is the address of the daemon, without either `http://127.0.0.1:8080`. If the daemon asks for
-keys ([security.md](security.md)), the API key is in the file of `--key-file` or `LAKEWARDEN_KEY_FILE`, or in
-`LAKEWARDEN_KEY`. An option counts before a variable, and a file before `LAKEWARDEN_KEY`.
+- `--config` (`LAKEWARDEN_CONFIG`): the configuration file. Without it `lakewarden.yaml` in this folder.
+- `--url` (`LAKEWARDEN_URL`): the address of the daemon. Without it `http://127.0.0.1:8080`.
+- `--key-file` (`LAKEWARDEN_KEY_FILE`): the file with the [API key](security.md). `LAKEWARDEN_KEY` has the key itself.
+- `--json`: the bodies of [the API](api.md). All pages of a list are one: `{"items": [...], "next": CURSOR}`.
 
-If the connection breaks before the answer to a command, the command line sends it again, for some seconds. A trigger
-that is sent twice returns the active run.
+An option counts before a variable. If the connection breaks, a command is sent again for some seconds. A trigger
+that is sent twice returns the active run. No redirect is followed and no proxy is used, so the key reaches no other
+host. For HTTPS the authorities of the system are trusted, or those of `SSL_CERT_FILE`.
 
-The command line follows no redirect and uses no proxy, so the key reaches no other host. For HTTPS it trusts the
-authorities of the system, or those of `SSL_CERT_FILE`.
-
-## What is printed
-
-On a terminal, lists are tables. If the terminal has fewer than 60 columns, each item is a block of lines. In a pipe
-each item is one line with tabs between its columns, below a line of titles. Values are then as the API sends them:
-times in RFC 3339, sizes in bytes. Control characters in names are escaped.
-
-`--json` prints the bodies of the API ([rest.md](rest.md)) with the same values. All pages of a list are read, up to
-`--limit` items, and printed as one page: `{"items": [...], "next": CURSOR}`. Errors are one line on standard error.
+On a terminal, lists are tables. In a pipe each item is one line with tabs between its columns, below a line of titles,
+and values are as the API sends them. Errors are one line on standard error.
 
     lakewarden tables --json | jq -r '.items[] | select(.paused != null) | .id'
     lakewarden runs --state FAILED --limit 1000 | cut -f 2 | sort | uniq -c
@@ -56,7 +51,7 @@ times in RFC 3339, sizes in bytes. Control characters in names are escaped.
 _CLIENT = """\
 ## The same from Python
 
-The command line uses a client that is generated from [openapi.json](openapi.json). It needs the standard library only:
+The client needs the standard library only, and is generated from [openapi.json](openapi.json):
 
     from lakewarden.client import Client, ConflictError
 
@@ -68,10 +63,8 @@ The command line uses a client that is generated from [openapi.json](openapi.jso
     except ConflictError as blocked:
         print(blocked.problem["detail"], blocked.problem["remedy"])
 
-The client has a method for each operation, with the name of its `operationId`. A method that answers with a page has a
-second one, `each_of_...`, that reads all pages. Bodies are dictionaries with types (`lakewarden.client.bodies`). If an
-answer does not have the fields and the types of its body, the error is `StrangeError`. Fields that the client does not
-know stay in the dictionary. The other errors are in `lakewarden.client.errors`.
+It has a method for each operation, with the name of its `operationId`. For a list, `each_of_...` reads all pages.
+Bodies are dictionaries with types (`lakewarden.client.bodies`). The errors are in `lakewarden.client.errors`.
 
 """
 
@@ -92,10 +85,11 @@ def _command(name: str, command: Any) -> Iterator[str]:
     if below is None:
         yield f"### {name}\n\n{_usage(name, command)}\n\n{said}\n\n{_parameters(command.params)}"
         return
-    alone = f" `{name}` alone is `{name} list`." if "list" in below else ""
-    yield f"### {name}\n\n{said}{alone}\n\n"
+    yield f"### {name}\n\n{said}\n\n"
     for word, one in below.items():
-        yield from _command(f"{name} {word}", one)
+        alone = f" `{name}` alone does the same." if word == "list" else ""
+        said = " ".join((one.help or "").split())
+        yield f"{_usage(f'{name} {word}', one)}\n\n{said}{alone}\n\n{_parameters(one.params)}"
 
 
 def _usage(name: str, command: Any) -> str:
@@ -108,8 +102,13 @@ def _arguments(parameters: Sequence[Any]) -> list[Any]:
 
 
 def _parameters(parameters: Sequence[Any]) -> str:
-    rows = [f"| `{_named(one)}` | {_said(one)} |\n" for one in (*_arguments(parameters), *_options(parameters))]
-    return "".join(["| | |\n|---|---|\n", *rows, "\n"]) if rows else ""
+    """Return what must be said of arguments and options: nothing of a table, and nothing of those of many commands."""
+    own = [one for one in (*_arguments(parameters), *_options(parameters)) if not _known(one)]
+    return "".join([*(f"- `{_named(one)}`: {_said(one)}\n" for one in own), "\n"]) if own else ""
+
+
+def _known(parameter: Any) -> bool:
+    return parameter.opts[-1] in COMMON or parameter.name in ("table", "service", "run")
 
 
 def _options(parameters: Sequence[Any]) -> list[Any]:

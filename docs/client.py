@@ -52,7 +52,7 @@ def _bodies(document: Schema) -> str:
 
 
 def _said(schema: Schema, name: str) -> str:
-    return str(schema.get("description") or f"See {name} in docs/rest.md.")
+    return str(schema.get("description") or f"See {name} in docs/openapi.json.")
 
 
 def _body(name: str, schema: Schema) -> str:

@@ -21,7 +21,7 @@ LABELS: Mapping[str, str] = {
     "the first one",
     "format": "the format of the tables",
     "inner": "the format's name for the inner table: `metadata table`",
-    "kind": "why a port refused a connection or a request; [rest.md](rest.md#refused-by-every-port) explains each",
+    "kind": "why a port refused a connection or a request",
     "near_us": "`true` if the failed write met a plan or a commit of Lakewarden, else `false`",
     "outcome": "how a run ended",
     "port": "a port of the daemon",
@@ -40,26 +40,17 @@ LABELS: Mapping[str, str] = {
 }
 """What each label says. Values that are known beforehand are added by the page."""
 
-_UNITS = {
-    "_timestamp_seconds": "Unix time in seconds",
-    "_seconds": "seconds",
-    "_seconds_total": "seconds",
-    "_bytes": "bytes",
-    "_bytes_total": "bytes",
-}
-
 _HEAD = """\
 # Metrics
 
 <!-- Written by `python -m docs.metrics` from the definitions in the code. Do not edit. -->
 
-The daemon exports these metrics at `/metrics` on the management port (`management.port`), in the text format of
-Prometheus. [deploy/prometheus.yaml](../deploy/prometheus.yaml) is a scrape configuration. Alerts and a dashboard are
-[described with the chart](kubernetes.md#alerts-and-the-dashboard).
+The daemon exports these metrics at `/metrics` on the management port (8081), in the text format of Prometheus.
+[observe.md](observe.md#alerts-and-the-dashboard) has the scrape configuration, the alerts and the dashboard.
 
-A histogram has the series `_bucket`, `_sum` and `_count`. Each counter and each histogram has its series from the
-start. A gauge of a table has a series only while its value is known. With several replicas, each replica exports what
-it knows. Only the owner of a table knows its backlogs and its writes.
+The name of a metric ends with its unit. A histogram has the series `_bucket`, `_sum` and `_count`. Each counter and
+each histogram has its series from the start. A gauge of a table has a series only while its value is known. With
+several replicas, each one exports what it knows. Only the owner of a table knows its backlogs and its writes.
 
 """
 
@@ -67,19 +58,13 @@ _MANY = """\
 
 ## Many tables
 
-Up to `management.table_series` tables (500), each table has series of its own. If there are more tables, so many tables
-have series of their own. The others are together under `table="_other"`. The tables with series of their own are those
-that most need an operator: first by what an operator has to act on, then by the age of the oldest pending instant, then
-by the bytes of the backlog, then by the commits since the services ran. The choice is made anew once a minute. A table
-near the limit keeps its series.
+At most `management.table_series` tables (500) have series of their own. The others are together under
+`table="_other"`. The tables that most need an operator come first: by what an operator has to act on, then by the age
+of the oldest pending instant, then by the bytes of the backlog. The choice is made anew once a minute.
 
-The column `_other` says how the values of several tables become one. For a `sum`, the sum over all series does not
-depend on the limit: `sum by (service) (lakewarden_table_pending_instants)` is right with any number of tables.
-`lakewarden_writer_failures_total` is a counter and never falls. If there are more tables than the limit, the first
-tables with a failure have series of their own.
-
-The metrics with the labels `service` and `format` and without `table` are about all tables. They are exact with any
-limit.
+The column `_other` says how the values of several tables become one. A `sum` over all series does not depend on the
+limit: `sum by (service) (lakewarden_table_pending_instants)` is right with any number of tables. Metrics with the
+labels `service` and `format`, and without `table`, are about all tables and exact with any limit.
 """
 
 
@@ -91,11 +76,6 @@ class Exported:
     type: str
     labels: Sequence[str]
     meaning: str
-
-    @property
-    def unit(self) -> str:
-        """What its value is measured in, as its name says."""
-        return next((unit for suffix, unit in _UNITS.items() if self.name.endswith(suffix)), "number")
 
 
 def exported() -> Sequence[Exported]:
@@ -119,15 +99,12 @@ def text() -> str:
     metrics = exported()
     known = values()
     folds = {family.name: family.fold.value for family in FAMILIES} | {"lakewarden_writer_failures_total": "sum"}
-    rows = [
-        f"| `{m.name}` | {m.type} | {_listed(m.labels)} | {m.unit} | {folds.get(m.name, '')} | {m.meaning} |"
-        for m in metrics
-    ]
+    rows = [f"| `{m.name}` | {m.type} | {_listed(m.labels)} | {folds.get(m.name, '')} | {m.meaning} |" for m in metrics]
     labels = [
         f"| `{label}` | {LABELS[label]} | {_listed(known.get(label, ()))} |"
         for label in sorted({label for metric in metrics for label in metric.labels})
     ]
-    table = ["| metric | type | labels | unit | `_other` | meaning |", "|---|---|---|---|---|---|", *rows]
+    table = ["| metric | type | labels | `_other` | meaning |", "|---|---|---|---|---|", *rows]
     explained = ["| label | what it says | values known beforehand |", "|---|---|---|", *labels]
     return _HEAD + "\n".join([*table, "", "## Labels", "", *explained, ""]) + _MANY
 

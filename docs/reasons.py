@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from lakewarden.service.model.reasons import BLOCKS, DUE, NOT_APPLICABLE, OTHER, WAITS, WOULD_RUN, Reason
@@ -32,13 +32,9 @@ _INTRODUCTION = """# Why a service does not run
 
 <!-- Written by `python -m docs.reasons` from the catalogue. Do not edit. -->
 
-Each decision on a service has a sentence, and a code that stays when the sentence is worded better. The code is in
-`lakewarden status`, in `GET /v1/fleet/status`, and in `GET /v1/tables/{table}/explain` beside each decision. The
-sentence names the instant, the file or the setting. The remedy beside it says what to do with this table.
-[The runbook](runbook.md) has what to do for each symptom.
-
-    lakewarden status
-    lakewarden explain sales.orders
+Each decision on a service has a sentence, a remedy, and a code that stays when the sentence is worded better.
+`lakewarden explain TABLE`, the page and `GET /v1/tables/{table}/explain` have all three. The sentence names the
+instant, the file or the setting. [The runbook](runbook.md) has what to do for each symptom.
 """
 
 
@@ -49,18 +45,17 @@ def page() -> str:
 
 def _lines() -> Iterator[str]:
     yield _INTRODUCTION
-    yield from _table("Blocked", "The service must not run, even if it is due.", (*BLOCKS, OTHER))
-    yield from _table("Not due", "There is nothing to do yet.", WAITS)
-    yield from _table("Would run", "The mode of the table lets it only be planned.", (WOULD_RUN,))
-    yield from _table("Does not apply, and due", "No operator has anything to do.", (*NOT_APPLICABLE, DUE))
-
-
-def _table(heading: str, said: str, reasons: Iterable[Reason]) -> Iterator[str]:
-    yield f"## {heading}\n\n{said}\n"
+    yield "## Blocked\n\nThe service must not run, even if it is due.\n"
     yield "| code | meaning | cure |"
     yield "|---|---|---|"
-    yield from (f"| `{one.code}` | {one.meaning} | {one.cure}{_more(one)} |" for one in reasons)
+    yield from (f"| `{one.code}` | {one.meaning} | {one.cure}{_more(one)} |" for one in (*BLOCKS, OTHER))
+    yield "\n## Everything else\n\nNo operator has to do anything, if nothing is said.\n"
+    yield from (_line(one) for one in (*WAITS, WOULD_RUN, *NOT_APPLICABLE, DUE))
     yield ""
+
+
+def _line(reason: Reason) -> str:
+    return f"- `{reason.code}`: {reason.meaning}{'' if reason.cure.startswith('Nothing.') else f' {reason.cure}'}"
 
 
 def _more(reason: Reason) -> str:

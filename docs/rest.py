@@ -1,106 +1,30 @@
-"""The page of the routes, from the OpenAPI of both ports: `python -m docs.rest` writes `rest.md` anew."""
+"""The reference of the routes, from `openapi.json` and `openapi-management.json`. The site shows it below `api.md`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
-from prometheus_client import CollectorRegistry
-from pydantic import TypeAdapter
-
-from docs.nothing import empty_room
-from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.settings import format_duration
-from lakewarden.service.http.api import build_api
-from lakewarden.service.http.management import build_management
-from lakewarden.service.model.refusals import REFUSALS
-
-PAGE = Path(__file__).parent / "rest.md"
-OPENAPI = PAGE.with_name("openapi.json")
-OPENAPI_MANAGEMENT = PAGE.with_name("openapi-management.json")
+OPENAPI = Path(__file__).with_name("openapi.json")
+OPENAPI_MANAGEMENT = OPENAPI.with_name("openapi-management.json")
 
 Schema = Mapping[str, Any]
 
-_HEAD = """\
-# REST
-
-<!-- Written by `python -m docs.rest` from the OpenAPI of both ports. Do not edit. -->
-
-The daemon has two ports. The API port (`api.port`, 8080) answers people, programs and writers. Its `/openapi.json`
-describes it for machines, and so does [openapi.json](openapi.json). The
-management port (`management.port`, 8081) answers probes and Prometheus. The hooks may
-have a third port (`hooks.port`).
-
-Bodies are JSON. Times are RFC 3339 in UTC. The names of fields have their units. If the type of a field ends in `?`, it
-may be null. Every error has the same body, a [ProblemBody](#problembody)
-(`application/problem+json`, RFC 9457).
-
-A list has one page: `{"items": [...], "next": CURSOR}`. To read the next page, send the cursor as `after`. `next` is
-null on the last page.
-
-    curl -s http://127.0.0.1:8080/v1/tables/sales.orders
-    curl -s -X POST http://127.0.0.1:8080/v1/tables/sales.orders/services/compaction/runs
-    curl -s -X POST http://127.0.0.1:8080/v1/tables/sales.orders/pause -H 'content-type: application/json' \\
-         -d '{"reason": "a migration of the writers"}'
-
-Each answer to a GET below `/v1` has an `ETag`. A client that polls sends it as `If-None-Match`. While nothing has
-changed, it gets 304 without a body. Ages, such as `observed_seconds_ago` and `run_seconds`, do not count
-as a change. A tag holds for the role and the tables of the key.
-
-If `access.authentication` is `keys`, every request needs an API key with the role of its route
-([security.md](security.md)): `-H "X-API-Key: KEY"`.
-
-A client that gets no answer to a request that acts may send it again: a trigger returns the run that is active, and a
-second pause, approval or cancellation changes nothing.
-
-With several replicas, any replica answers a request about any table. If a replica does not own the table, it passes
-the request on to the owner.
-
-"""
-
-_REFUSED = """\
-## Refused by every port
-
-A port may refuse a connection or a request before a route sees it. The body is a `ProblemBody`, too. The metric
-`lakewarden_http_refused_total` counts the refusals by `kind`. An unexpected error is answered with 500 and the code
-`internal`. The log of the daemon has the cause.
-
-| kind | status | code | message | remedy |
-|---|---|---|---|---|
-"""
-
-
-def documented() -> Mapping[str, Schema]:
-    """Return the OpenAPI of each port by its heading."""
-    plane = empty_room().status
-    return {
-        "API port": _openapi(build_api(plane, clock=SystemClock(), hook_heard=lambda _heard: None)),
-        "Management port": _openapi(build_management(plane, CollectorRegistry())),
-    }
-
 
 def text() -> str:
-    """Return the page."""
-    ports = documented()
-    schemas = {name: schema for port in ports.values() for name, schema in port["components"]["schemas"].items()}
-    parts = [_HEAD]
-    for heading, port in ports.items():
+    """Return the sections of the page."""
+    ports = {"API port": OPENAPI, "Management port": OPENAPI_MANAGEMENT}
+    known = {heading: json.loads(file.read_text(encoding="utf-8")) for heading, file in ports.items()}
+    schemas = {name: schema for port in known.values() for name, schema in port["components"]["schemas"].items()}
+    parts = list[str]()
+    for heading, port in known.items():
         parts.append(f"## {heading}\n\n")
         parts += [
             _route(path, method, route) for path, methods in port["paths"].items() for method, route in methods.items()
         ]
-    parts.append("## Bodies\n\n")
-    parts += [_body(name, schemas[name]) for name in sorted(schemas)]
-    rows = [f"| `{r.kind}` | {r.status.value} | `{r.code}` | {r.message} | {r.remedy or ''} |\n" for r in REFUSALS]
-    return "".join([*parts, _REFUSED, *rows])
-
-
-def _openapi(app: FastAPI) -> Schema:
-    return app.openapi()
+    return "".join([*parts, "## Bodies\n\n", *(_body(name, schemas[name]) for name in sorted(schemas))])
 
 
 def _route(path: str, method: str, route: Schema) -> str:
@@ -156,7 +80,7 @@ def _body(name: str, schema: Schema) -> str:
 def _default(schema: Schema) -> str:
     value = schema.get("default")
     if schema.get("format") == "duration":
-        return f"`{format_duration(TypeAdapter(timedelta).validate_python(value))}`"
+        return f"`{str(value).removeprefix('PT').lower()}`"
     return "null" if value is None else f"`{value}`"
 
 
@@ -195,15 +119,3 @@ def _bounds(schema: Schema) -> str:
 def _paragraphs(description: str) -> Sequence[str]:
     """Return paragraphs without the breaks of their lines, each followed by an empty line."""
     return [line for paragraph in description.split("\n\n") for line in (" ".join(paragraph.split()), "") if paragraph]
-
-
-def described() -> Mapping[Path, str]:
-    """Return the OpenAPI of each port by its file, as it is committed."""
-    files = dict(zip(documented(), (OPENAPI, OPENAPI_MANAGEMENT), strict=True))
-    return {file: json.dumps(documented()[port], indent=1, sort_keys=True) + "\n" for port, file in files.items()}
-
-
-if __name__ == "__main__":
-    for file, content in described().items():
-        file.write_text(content, encoding="utf-8")
-    PAGE.write_text(text(), encoding="utf-8")

@@ -1,17 +1,20 @@
 """A hook of MkDocs: the pages are written for the repository, and the site shows them as the repository does.
 
 In the repository every link leads to a file, and the site has the folder `docs` alone. So what the pages name outside
-is copied. In the repository a list may follow a line of text, and MkDocs wants an empty line between the two.
+is copied. In the repository a list may follow a line of text, and MkDocs wants an empty line between the two. The
+reference of the routes is made from the OpenAPI when the site is built, and stands below the page of the API.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+API = "api.md"
 COPIES = "repository"
 """The folder of the site with what the pages name outside of `docs`."""
 
@@ -72,7 +75,15 @@ def on_page_markdown(markdown: str, *, page: Any, **_more: Any) -> str:
     source = page.file.src_uri
     if source.startswith(f"{COPIES}/"):
         return spaced(markdown)
-    return spaced(rewritten(markdown, ROOT / "docs" / source, at=source))
+    reference = _reference() if source == API else ""
+    return spaced(rewritten(f"{markdown}{reference}", ROOT / "docs" / source, at=source))
+
+
+def _reference() -> str:
+    sys.path.insert(0, str(ROOT))  # MkDocs loads this file alone
+    from docs.rest import text  # noqa: PLC0415 - see above
+
+    return f"\n\n{text()}"
 
 
 def _target(page: Path, link: str) -> Path:

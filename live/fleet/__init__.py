@@ -1,1 +1,1 @@
-"""`./dev live fleet`: hundreds of tables, taken over and given back by the commands of docs/adopt.md alone."""
+"""`./dev live fleet`: hundreds of tables, taken over and given back by the commands of docs/take_over.md alone."""

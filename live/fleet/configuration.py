@@ -1,4 +1,4 @@
-"""The change that the operator makes to the file of `lakewarden init`, as docs/adopt.md says."""
+"""The change that the operator makes to the file of `lakewarden init`, as docs/take_over.md says."""
 
 from __future__ import annotations
 

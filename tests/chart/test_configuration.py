@@ -19,7 +19,7 @@ from tests.support.helm.chart import FULL, ROOT, Rendered
 
 pytestmark = pytest.mark.chart
 
-EXAMPLE = ROOT / "config.example.yaml"
+EXAMPLE = ROOT / "tests" / "fixtures" / "every_setting.yaml"
 OWNED = {
     "access": ("authentication",),
     "daemon": ("data_dir", "drain"),

@@ -1,7 +1,7 @@
 """The proof of a table: whether Lakewarden can serve it beside its writers without harm. Pure.
 
 Each check is ok, not proved, or wrong. What is not proved yet becomes ok by the next commits of the writers. What is
-wrong has a cure. `docs/adopt.md` says what each check protects.
+wrong has a cure. `docs/take_over.md` says what each check protects.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ BODIES: Mapping[str, Sequence[str]] = {
 
 
 def test_json_is_the_body_of_the_api(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    """Scripts may read docs/rest.md alone."""
+    """Scripts may read docs/openapi.json alone."""
     for path, words in BODIES.items():
         code, out, _ = _told(served, capsys, "admin", *words, "--json")
         assert code == 0, words

@@ -1,4 +1,4 @@
-"""How many requests a poll of an unchanged table sends to an object store: what docs/sizing.md counts with."""
+"""How many requests a poll of an unchanged table sends to an object store: what docs/operate.md counts with."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from docs import cli, client, metrics, rest
+from docs import cli, client, metrics, openapi, rest
 from docs.nothing import empty_room
 from lakewarden.client import Client
 from lakewarden.planners.model.clock import SystemClock
@@ -18,7 +18,7 @@ from lakewarden.service.http.api import build_api
 from lakewarden.service.http.server import HttpServer
 
 PACKAGE = Path(__file__).parents[3] / "lakewarden"
-PATHS = rest.documented()["API port"]["paths"]
+PATHS = openapi.documented()["API port"]["paths"]
 ROUTES = [(method.upper(), path) for path, methods in PATHS.items() for method in methods if path != "/v1/drain"]
 """All routes but the one that would end the daemon for the tests after it."""
 
@@ -62,14 +62,19 @@ def test_every_label_is_explained() -> None:
     assert set(metrics.LABELS) == {label for metric in metrics.exported() for label in metric.labels}
 
 
-def test_the_page_of_routes_is_what_the_ports_serve() -> None:
-    """After a change of a route, a body or an error, `python -m docs.rest` writes the page."""
-    assert rest.PAGE.read_text(encoding="utf-8") == rest.text()
+def test_the_reference_of_the_site_has_each_route_and_each_body() -> None:
+    """The site makes it from the OpenAPI. No link to a body leads nowhere."""
+    text = rest.text()
+    routes = set(re.findall(r"^### ([A-Z]+) (\S+)$", text, re.MULTILINE))
+    bodies = {name.lower() for name in re.findall(r"^### (\w+)$", text, re.MULTILINE)}
+
+    assert routes >= {(method.upper(), path) for path, methods in PATHS.items() for method in methods}
+    assert set(re.findall(r"\]\(#(\w+)\)", text)) <= bodies
 
 
 def test_the_openapi_of_both_ports_is_committed() -> None:
-    """After a change of a route, a body or an error, `python -m docs.rest` writes the files."""
-    for file, content in rest.described().items():
+    """After a change of a route, a body or an error, `python -m docs.openapi` writes the files."""
+    for file, content in openapi.described().items():
         assert file.read_text(encoding="utf-8") == content
 
 
@@ -99,7 +104,7 @@ def test_the_page_of_commands_is_what_the_command_line_has() -> None:
 def test_each_operation_has_an_id_of_its_own_and_says_each_answer() -> None:
     """A client is generated from the ids. An answer without a description would surprise it."""
     operations = [
-        one for port in rest.documented().values() for path in port["paths"].values() for one in path.values()
+        one for port in openapi.documented().values() for path in port["paths"].values() for one in path.values()
     ]
     ids = [one["operationId"] for one in operations]
     assert len(ids) == len(set(ids)) > 30

@@ -43,8 +43,8 @@ def test_a_link_out_of_the_folder_leads_to_a_copy() -> None:
         "[a](repository/config.example.yaml.md), [b](hudi.md#locks), [c](repository/helm/lakewarden/README.md), "
         "[d](https://x.example/y)"
     )
-    back = site.rewritten("[a](docs/page.md), [b](deploy)", ROOT / "README.md", at="repository/README.md")
-    assert back == "[a](../page.md), [b](deploy.md)"
+    back = site.rewritten("[a](docs/observe.md), [b](deploy)", ROOT / "README.md", at="repository/README.md")
+    assert back == "[a](../observe.md), [b](deploy.md)"
 
 
 def test_a_list_below_a_line_of_text_is_a_list() -> None:

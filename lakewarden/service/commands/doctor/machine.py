@@ -84,7 +84,7 @@ def _store(database: DatabaseSettings, data_dir: Path) -> CheckFinding:
         with sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_SECONDS / 2) as store:
             (runs,) = store.execute("SELECT count(*) FROM runs").fetchone()
     except sqlite3.Error as error:
-        return failed("store", f"{file} cannot be read: {error}", "docs/store.md says how a store is restored")
+        return failed("store", f"{file} cannot be read: {error}", "docs/operate.md says how a store is restored")
     return ok("store", f"{file} has {runs} runs")
 
 

@@ -31,7 +31,7 @@ _MOST_EXCEPTIONS = 20
 much as the one that kept the most."""
 
 _HEAD = "# Written by `lakewarden init`. Lakewarden changes nothing while the mode is `observe`."
-_SECOND = "# config.example.yaml has every setting. `lakewarden check-config --connect` tries what this file names."
+_SECOND = "# docs/settings.md has every setting. `lakewarden check-config --connect` tries what this file names."
 
 
 def known_options(defaults: Path | None, environment: Mapping[str, str]) -> Mapping[str, WriterDefaults]:

@@ -20,7 +20,7 @@ from lakewarden.service.config.facts import Facts, place_of
 from lakewarden.service.config.loading import examine
 from lakewarden.service.config.problems import Weight
 
-EXAMPLE = Path(__file__).parents[4] / "config.example.yaml"
+EXAMPLE = Path(__file__).parents[3] / "fixtures" / "every_setting.yaml"
 DOCUMENT = copy.deepcopy(read_document(EXAMPLE).values)
 assert DOCUMENT is not None
 

@@ -71,7 +71,8 @@ def test_each_block_of_the_catalogue_is_the_code_of_a_sentence() -> None:
 def test_the_page_has_each_code_with_its_meaning_and_cure() -> None:
     """`python -m docs.reasons` writes it. It is not edited."""
     assert PAGE.read_text(encoding="utf-8") == page()
-    assert all(f"`{one.code}`" in page() and one.cure in page() for one in CATALOGUE)
+    assert all(f"`{one.code}`" in page() and one.meaning in page() for one in CATALOGUE)
+    assert all(one.cure in page() for one in BLOCKS)
 
 
 def test_codes_are_words_and_each_is_there_once() -> None:
