@@ -33,7 +33,7 @@ class Point(StrEnum):
     """(w), before K1: the plan is on the timeline, the table's lock is held, and the writers were not observed
     since."""
     WITHDRAWING = "withdrawing"
-    """(w): the plan is given up, the table's lock is held, and the plan is still on the timeline."""
+    """(w): the plan is given up, and still on the timeline. The table's lock is held, but not by a clean."""
     WRITTEN = "written"
     """(w), between K5 and K6: a clustering has written its files and committed none."""
     STORED = "stored"

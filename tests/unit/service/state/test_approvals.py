@@ -133,6 +133,21 @@ def test_a_question_ends_when_another_client_has_cleaned_since() -> None:
     assert approvals.waiting(TABLE, RUN.service, a_view(by_a_writer)) is None
 
 
+@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
+@pytest.mark.parametrize("author", ["r0", None])
+def test_a_question_rests_while_a_plan_is_pending_that_was_to_end_with_its_run(
+    author: str | None, state: State
+) -> None:
+    """The run was killed before it withdrew the plan. The next one takes the plan up, is refused and withdraws it."""
+    approvals = Approvals(store=MemoryStore(), clock=ManualClock())
+    approvals.ask(TABLE, RUN, WITHDRAWN, VIEW)
+    left = an_instant(time="00000030", stands_for=RUN.service, state=state, author=author)
+
+    rests = approvals.waiting(TABLE, RUN.service, a_view(left)) is None
+
+    assert rests is (author is not None and state is State.REQUESTED)
+
+
 CLEANED = replace(TABLE, budget=DeletionBudget(asks_shorter=True))
 CLEAN = a_run(service=Service.CLEAN)
 FEW = Plan(instant="00000030", files_to_delete=3)

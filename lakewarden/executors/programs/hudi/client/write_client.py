@@ -123,6 +123,20 @@ class HudiClient:
         instant = self.java.scheduleTableService(option.of(self._java_map(extra_metadata)), service)
         return str(instant.get()) if instant.isPresent() else None
 
+    def schedule_clean(self, *, extra_metadata: Mapping[str, str]) -> str | None:
+        """Do what `schedule` does for a clean, and sign the plan. Hudi's own call (`scheduleCleaning`, 1.2.0) makes the
+        same calls, and drops the extra metadata.
+        """
+        table, option = self.table(), self._jvm.org.apache.hudi.common.util.Option
+        plan = table.createCleanerPlan(self.java.getEngineContext(), option.of(self._java_map(extra_metadata)))
+        if plan.isEmpty():
+            return None
+        with self.locked():
+            instant = str(self.java.createNewInstantTime(_LOCK_IS_HELD))
+            requested = self._meta.getInstantGenerator().getCleanRequestedInstant(instant)
+            table.getActiveTimeline().saveToCleanRequested(requested, plan)
+        return instant
+
     def keep_up(self, indexes: Mapping[str, str]) -> None:
         """Keep up the table's indexes by these switches from now on. Hudi reads them anew for each commit: some from
         its configuration of writes, others from a part of it that is a copy.
