@@ -118,7 +118,8 @@ class Approvals:
             return None
         of = "" if row.files_in_table is None else f" of {row.files_in_table}"
         plan = "" if row.instant is None else f", instant {row.instant}"
-        return f"{row.files}{of} files, {row.partitions} partitions{plan}"
+        retained = "" if row.retained is None else f", retains from {row.retained}"
+        return f"{row.files}{of} files, {row.partitions} partitions{plan}{retained}"
 
     def give(self, table: TableId, service: Service, *, by: str) -> Plan | None:
         """Approve the deletion that waits, and return what was shown. Return None if no deletion waits."""

@@ -134,6 +134,7 @@ def serve(
             registry=metrics.registry,
             hook_heard=heard_by(metrics, traces),
             refused=metrics.refused,
+            failed=composed.daemon.stop,
             identify=identify_by(settings.access, store, clock, life=life),
             configuration=ConfigurationPart(shown=shown, reloading=reloader, registering=registrar),
         )
