@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -34,15 +34,14 @@ def bind_ports(
     registry: CollectorRegistry,
     hook_heard: OnHook,
     refused: Count,
-    failed: Callable[[], None],
     identify: Identify | None,
     configuration: ConfigurationPart,
     formats: Mapping[str, TableFormat] = FORMATS,
 ) -> Sequence[HttpServer]:
     """Bind every port and return the servers: first management, which ends last, then the API, then the port for hooks.
 
-    `identify` knows the callers of keys, or is None if every client may do everything. `failed` is called if a port
-    ends by a bug. Raises the limit of open files of the process. Raises PermanentError if a port is taken.
+    `identify` knows the callers of keys, or is None if every client may do everything. Raises the limit of
+    open files of the process. Raises PermanentError if a port is taken.
     """
     certified = partial(caller_of_certificate, grants=settings.access.certificates)
     descriptors = raise_descriptors()
@@ -76,7 +75,6 @@ def bind_ports(
             limits=MANAGEMENT_LIMITS,
             always=PROBES,
             refused=refused,
-            failed=failed,
         ),
         HttpServer(
             application,
@@ -87,7 +85,6 @@ def bind_ports(
             certified=certified,
             limits=affordable(api.limits, descriptors=descriptors, ports=1 + apart),
             refused=refused,
-            failed=failed,
         ),
     ]
     if hooks.port is not None:
@@ -102,7 +99,6 @@ def bind_ports(
             certified=certified,
             limits=affordable(hooks.limits, descriptors=descriptors, ports=2),
             refused=refused,
-            failed=failed,
         )
         servers.append(hooks_only)
     return servers

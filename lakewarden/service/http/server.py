@@ -49,13 +49,12 @@ class HttpServer:
         always: Collection[str] = (),
         refused: Count = _uncounted,
         certified: Certified = lambda _: None,
-        failed: Callable[[], None] = lambda: None,
     ) -> None:
         """Bind the address, so that a taken port is known at the start. Raises PermanentError if that fails, or if the
         certificate of `tls` cannot be used.
 
         `always` are paths without a limit of requests. `refused` counts the refusals. `certified` knows the callers of
-        client certificates. `failed` is called if the thread ends by a bug.
+        client certificates.
         """
         limits = limits or LimitSettings()
         self._config = uvicorn.Config(
@@ -72,7 +71,7 @@ class HttpServer:
         )
         self.name = name
         self._certified = certified
-        self._failed = failed
+        self._failed: Callable[[], None] = lambda: None
         self._leaving = False
         self._certificates = None if tls is None else Certificates(name, tls)
         self._handshake_seconds = limits.first_byte.total_seconds()
@@ -86,6 +85,11 @@ class HttpServer:
     def port(self) -> int:
         """The port of the socket."""
         return int(self._socket.getsockname()[1])
+
+    def or_else(self, failed: Callable[[], None]) -> HttpServer:
+        """Call `failed` if the thread ends by a bug. The end of the `with` block then raises UnknownError."""
+        self._failed = failed
+        return self
 
     def __enter__(self) -> HttpServer:
         self._thread.start()

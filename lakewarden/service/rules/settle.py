@@ -86,14 +86,10 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     be read. The worker's word counts only for a plan that is not on the timeline, if no commit has the run's id.
 
     A dry run changes nothing. So the timeline says nothing of it, and its ending teaches nothing about the service,
-    unless it has killed its JVM.
-
-    The outcome is stored, logged and shown. It may hold the text of any exception, so it is told without credentials.
+    unless it has killed its JVM. An outcome may hold the text of an exception, and is told without credentials.
     """
     settlement = _dry(ending, run) if run.dry_run else _settled(ending, shown, run)
     settlement = replace(settlement, outcome=without_credentials(settlement.outcome))
-    if run.dry_run:
-        return settlement
     if run.rewrite_all is not None and settlement.consequence is Consequence.IDLE:
         # The plan left out what was written since the request, and an ordinary plan may find work there.
         return replace(settlement, consequence=Consequence.NONE)

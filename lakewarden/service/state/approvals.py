@@ -217,7 +217,7 @@ def _counts(row: ApprovalRow, identity: str, now: datetime) -> bool:
 
 
 def _was_left(row: ApprovalRow, view: TableView) -> bool:
-    """Whether a plan of ours is pending that was shown as one that ends with its run, and that nobody has begun."""
+    """Whether a plan of ours is pending that was shown as one that ends with its run, and was not begun."""
     plans = view.timeline.pending(row.service) if row.instant is None else ()
     return any(plan.author is not None and plan.state is State.REQUESTED for plan in plans)
 

@@ -134,7 +134,6 @@ def serve(
             registry=metrics.registry,
             hook_heard=heard_by(metrics, traces),
             refused=metrics.refused,
-            failed=composed.daemon.stop,
             identify=identify_by(settings.access, store, clock, life=life),
             configuration=ConfigurationPart(shown=shown, reloading=reloader, registering=registrar),
         )
@@ -145,7 +144,7 @@ def serve(
         composed.daemon.start()
         favour_hooks()
         for server in servers:
-            life.enter_context(server)
+            life.enter_context(server.or_else(composed.daemon.stop))
         life.callback(composed.status.changes().close)
         log.info("serving", tables=len(tables.listed), **{server.name: server.port for server in servers})
         composed.daemon.run()

@@ -219,9 +219,9 @@ def test_a_bug_is_told_of_some_times_a_minute(capfd: pytest.CaptureFixture[str])
 
 
 def test_a_port_that_ends_by_a_bug_ends_the_daemon(capfd: pytest.CaptureFixture[str]) -> None:
-    """A daemon without its port would go on beside writers, and nobody could ask it anything."""
+    """A daemon without its port would go on beside writers, and no client could ask it a thing."""
     told = threading.Event()
-    server = HttpServer(FastAPI(), name="api", host="127.0.0.1", port=0, failed=told.set)
+    server = HttpServer(FastAPI(), name="api", host="127.0.0.1", port=0).or_else(told.set)
     server._socket.close()
 
     with pytest.raises(UnknownError, match="the port api ended by a bug"), server:
