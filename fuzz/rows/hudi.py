@@ -56,6 +56,7 @@ _OURS = {
     "metadata_validation": 1,
     "metadata_rebuild": 1,
 }
+_PLANS = ("COMPACT", "CLUSTER", "CLEAN", "LOG_COMPACT")
 _PLAIN = {"upsert": 3, "update one by one": 3, "delete": 1, "our compaction": 3, "our clean": 2, "our archive": 3}
 """The life of most tables. Four of ten programs have no other acts, so these meet in many orders."""
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -137,6 +138,7 @@ ROWS = HudiRows()
 class _Draws:
     def __init__(self, kind: Mapping[str, Any], chance: Random) -> None:
         self._kind, self._chance = kind, chance
+        self._merges = kind["type"] == "MERGE_ON_READ"
         plain = chance.random() < 0.4
         self._mood = _PLAIN if plain else Mood.drawn(chance, _usual(kind)).weights
         often_left = ("clean",) if plain else ("clean", "compaction", "clustering")
@@ -157,13 +159,17 @@ class _Draws:
             for key in chance.sample(range(_KEYS), chance.randrange(3, 9)):
                 yield Act("upsert", {"keys": [key]})
         elif name == "upsert with":
-            merges = self._kind["type"] == "MERGE_ON_READ"
-            besides = [one for one in sorted(_WITH) if one != "death" and (merges or "compaction" not in one)]
+            besides = [one for one in sorted(_WITH) if one != "death" and (self._merges or "compaction" not in one)]
             yield Act("upsert", {"keys": self._keys(), "with": chance.choice(besides)})
         elif name == "death":
             yield Act("upsert", {"keys": self._keys(), "with": name})
+        elif name == "restore":
+            yield Act("savepoint")
+            for act in chance.choices(("upsert", "delete", "our compaction", "our clean"), k=chance.randrange(4)):
+                yield from self._drawn(act)
+            yield Act(name)
         elif name == "plan":
-            yield Act(name, {"service": chance.choice(("COMPACT", "CLUSTER", "CLEAN", "LOG_COMPACT"))})
+            yield Act(name, {"service": chance.choice(_PLANS if self._merges else ("CLUSTER", "CLEAN"))})
         elif name in ("delete partition", "insert overwrite"):
             part = chance.randrange(self._kind["partitions"])
             keys = [] if name == "delete partition" else self._keys()
@@ -185,6 +191,8 @@ class _Draws:
         chance = self._chance
         given: dict[str, Any] = {"service": service, "options": dict(chance.choice(_OPTIONS.get(service, ({},))))}
         manner = chance.random()
+        if service == "rollback":
+            yield from self._drawn("death")
         if service in self._left:
             yield Act("run", {**given, "until": "commit" if service in ("clean", "archive") else "execute"})
         elif manner < 0.65:
@@ -231,6 +239,7 @@ class HudiRowsTable:
         self._saved: list[str] = []
         self._writes = 0
         self._known_to_sql = ""
+        self._schema_on_read = False
         self._named = f"rows_{os.getpid()}_{time.monotonic_ns()}"
         for key, value in self._options().items():
             spark.conf.set(key, value)
@@ -316,6 +325,8 @@ class HudiRowsTable:
 
     def _by_hudi_rs(self) -> Rows:
         found: Rows = Counter()
+        if self._schema_on_read:
+            raise UnreadableError("hudi-rs reads a renamed or dropped column by its name")
         try:
             for batch in _OpenTable(self.location).read():
                 there = set(batch.schema.names)
@@ -473,13 +484,13 @@ class HudiRowsTable:
         return names[0]
 
     def _rename_column(self) -> None:
-        old = self._changeable()
+        old, self._schema_on_read = self._changeable(), True
         new = f"{old}r"
         columns = {new if name == old else name: kind for name, kind in self._now.columns.items()}
         self._alter(f"rename column {old} to {new}", columns, {old: new})
 
     def _drop_column(self) -> None:
-        old = self._changeable()
+        old, self._schema_on_read = self._changeable(), True
         self._alter(f"drop column {old}", {name: kind for name, kind in self._now.columns.items() if name != old})
 
     def _widen_column(self) -> None:
