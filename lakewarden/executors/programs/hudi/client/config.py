@@ -39,8 +39,8 @@ _LEAVES_THE_TABLE_AS_IT_IS = {
     "hoodie.metadata.auto.delete.partitions": "false",  # else 1.2 drops every index that our client has not on
 }
 
-# Hudi 1.2 refuses a rollback and a deletion of partitions on a table below version 9 with a complex key of one field: the
-# next write could encode keys otherwise (HUDI-7001; run). Our client writes no row of its own.
+# Hudi 1.2 refuses a rollback and a deletion of partitions on a table below version 9 with a complex key of one field.
+# The next write could encode keys otherwise (HUDI-7001; run). Our client writes no row of its own.
 _WRITES_NO_KEY = {
     "hoodie.write.complex.keygen.validation.enable": "false",
 }
