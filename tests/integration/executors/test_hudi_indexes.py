@@ -6,7 +6,7 @@ import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +151,25 @@ def table_of(written_orders: Orders, tmp_path: Path) -> Callable[[Mapping[str, s
         return Indexed(path=tmp_path / "orders", lock=lock, spark=written_orders.spark, conf=conf)
 
     return make
+
+
+def test_below_version_8_a_build_waits_for_a_plan_and_names_it(
+    driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
+) -> None:
+    """Hudi builds nothing beside it, and only logs that."""
+    table = table_of({"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"})
+    table.put(*range(9))
+    table.put(*range(9))
+    with closing(table.client(**{"hoodie.compact.inline.max.delta.commits": "1"})) as writer:
+        waiting = writer.schedule("COMPACT", extra_metadata={})
+
+    outcome = driver.carry_out(table, Service.INDEXING, build=["bloom_filters"])
+
+    assert isinstance(outcome, Yielded), outcome
+    assert f"compaction {waiting} is pending" in outcome.reason
+    assert isinstance(driver.carry_out(table, Service.COMPACTION, instant=waiting), Succeeded)
+    assert isinstance(driver.carry_out(table, Service.INDEXING, build=["bloom_filters"]), Succeeded)
+    assert "bloom_filters" in table.properties()["hoodie.table.metadata.partitions"]
 
 
 def test_a_record_index_of_each_partition_keeps_its_layout(

@@ -38,7 +38,8 @@ def written(warm_driver: Driver, written_orders: Orders, tmp_path_factory: pytes
     assert isinstance(warm_driver.carry_out(table, Service.COMPACTION), Succeeded)
     table.write(keys=9)
     assert isinstance(warm_driver.carry_out(table, Service.COMPACTION), Succeeded)
-    warm_driver.leave_planned(table, Service.CLEAN, policy="KEEP_LATEST_FILE_VERSIONS", file_versions_retained=1)
+    table.write(keys=9)
+    table.leave_clean(warm_driver, policy="KEEP_LATEST_FILE_VERSIONS", file_versions_retained=1)
     for keys in (8, 7, 6, 5, 4):
         table.write(keys=keys)
     shutil.copytree(path, path.with_name("copy"))
@@ -82,19 +83,24 @@ def test_an_archive_stops_at_a_clean_that_waits(driver: Driver, copied: Orders) 
 
 
 @pytest.mark.core
-def test_a_compaction_loses_no_row_that_a_writers_archive_has_hidden_from_its_plan(
+def test_no_rewrite_loses_a_row_that_a_writers_archive_has_hidden_from_its_plan(
     driver: Driver, written: Orders
 ) -> None:
     """Hudi's own archive goes past a pending clean. The way out that the failure names leads to a whole plan."""
     [clean] = written.plans_of(Service.CLEAN)
     _archive_as_a_writer(written, keep=2)
 
-    refused = driver.carry_out(written, Service.COMPACTION)
+    rewrites: dict[Service, dict[str, Any]] = {
+        Service.LOG_COMPACTION: {"log_blocks_threshold": 2},
+        Service.COMPACTION: {},
+    }
+    for service, options in rewrites.items():
+        refused = driver.carry_out(written, service, **options)
 
-    assert isinstance(refused, Failed)
-    assert refused.kind is FailureKind.PERMANENT
-    assert f"an archive has gone past clean {clean}" in refused.reason
-    assert not written.plans_of(Service.COMPACTION)
+        assert isinstance(refused, Failed)
+        assert refused.kind is FailureKind.PERMANENT
+        assert f"an archive has gone past clean {clean}" in refused.reason
+        assert not written.plans_of(service)
     assert written.found() == written.expected
 
     assert isinstance(driver.carry_out(written, Service.CLEAN), Succeeded)

@@ -20,7 +20,9 @@ from lakewarden.executors.programs.hudi.client.observing import clustered_files,
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.giving_up import give_up, give_up_alone
+from lakewarden.executors.programs.hudi.steps.kept_rows import keep_operations
 from lakewarden.executors.programs.hudi.steps.resizing import refuse_what_would_lose_rows, resizing, take_back
+from lakewarden.executors.programs.hudi.steps.rewriting import written_whole
 from lakewarden.executors.programs.hudi.steps.stream_copy import copy_files, decode_files, why_not_copied
 from lakewarden.executors.programs.hudi.steps.undone import completed_writes, require_not_undone, writes_named_by
 from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
@@ -121,6 +123,8 @@ class ClusteringSteps:
         files = clustered_files(self._table.assignment, pending, self._table.storage)
         _refuse_files_of_buckets(self._table, files)
         require_whole_plan(self._table, Service.CLUSTERING, instant, files)
+        if keep_operations(self._table.client, files) and self._resizes:
+            raise PermanentError("rows have operations (_hoodie_operation): remove services.clustering")
         self._resized = frozenset(file.partition for file in files)
         self._writes = writes_named_by(files)
         return plan_of(pending)
@@ -141,12 +145,13 @@ class ClusteringSteps:
             require_not_undone(self._table, view, instant, self._writes)
             read = completed_writes(view)
         with translated(Step.COMMIT):
+            self._table.client.read_by_column_ids()
             written = self._table.client.write("cluster", instant, _ONLY_WRITE)
             statuses = written.getWriteStatuses()
             self._table.client.keep(statuses)
         try:
             with translated(Step.COMMIT):
-                files = int(statuses.count())
+                files = written_whole(statuses)
             self._table.reach(Point.WRITTEN)
             with self._between_writers(instant) as view:
                 self._table.before_a_commit()

@@ -14,6 +14,7 @@ from lakewarden.executors.programs.hudi.client.observing import compacted_files
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.client.returned_keys import NewBase
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.kept_rows import keep_operations
 from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys
 from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
 from lakewarden.executors.programs.hudi.steps.undone import UndoneError
@@ -130,6 +131,7 @@ class CompactionSteps(RewriteSteps):
     def _judge(self, view: TableView, instant: str, files: Collection[DataFile]) -> None:
         super()._judge(view, instant, files)
         require_whole_plan(self._table, Service.COMPACTION, instant, files)
+        keep_operations(self._table.client, files)
         self._executing = instant
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:

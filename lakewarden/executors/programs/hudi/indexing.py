@@ -19,7 +19,7 @@ from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.observing import pending_plan, planned_indexes
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes, refuse_what_stops_a_build
 from lakewarden.executors.programs.hudi.steps.listings import Listings
 from lakewarden.planners.formats.hudi.indexes.indexes import (
     COLUMNS,
@@ -78,6 +78,7 @@ class IndexingSteps:
         self._building = at_once(to_build(self._options, self._table.properties()))
         if self._building:
             self._judge(self._building)
+            refuse_what_stops_a_build(self._table, self._table.view())
         elif not to_drop(self._options, self._indexes().complete):
             return NothingToDo(reason="the table has the indexes that it should have")
         return Plan(instant=None)
@@ -112,6 +113,7 @@ class IndexingSteps:
         kept_up = switches(Indexes(complete=indexes.complete | set(self._building), definitions=definitions))
         with translated(Step.COMMIT):
             if plan.instant is None:
+                refuse_what_stops_a_build(self._table, view)
                 client.keep_up({**kept_up, "hoodie.metadata.index.async": "false"})
                 client.make_metadata_table()
             else:

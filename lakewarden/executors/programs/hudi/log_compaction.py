@@ -8,7 +8,7 @@ executed at once is withdrawn at once, and the next run withdraws the plan of a 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -18,14 +18,18 @@ from lakewarden.executors.programs.hudi.client.observing import compacted_files
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.giving_up import give_up
+from lakewarden.executors.programs.hudi.steps.kept_rows import refuse_log_compaction
 from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
+from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
 from lakewarden.planners.formats.hudi.backlog.archiving import KAFKA_OFFSETS
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.options.service_options import LogCompactionOptions
 from lakewarden.planners.formats.hudi.writers.beside import meeting
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 
 _CALLS = Calls(
@@ -84,9 +88,14 @@ class LogCompactionSteps(RewriteSteps):
         return super().plan()
 
     def execute(self, plan: Plan) -> None:
-        """Write the new log files without committing them."""
+        """Write the new log files without committing them. Raises PermanentError if rows would be lost."""
         self._ours = plan.on_timeline
         super().execute(plan)
+
+    def _judge(self, view: TableView, instant: str, files: Collection[DataFile]) -> None:
+        super()._judge(view, instant, files)
+        require_whole_plan(self._table, Service.LOG_COMPACTION, instant, files)
+        refuse_log_compaction(self._table.client, files)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Complete the instant in a moment in which no write in flight touches, or may touch, its partitions.

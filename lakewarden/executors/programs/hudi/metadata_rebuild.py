@@ -18,7 +18,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes, refuse_what_stops_a_build
 from lakewarden.executors.programs.hudi.steps.listings import Listings
 from lakewarden.executors.programs.hudi.steps.metadata_remains import Remains
 from lakewarden.planners.formats.hudi.indexes.indexes import Indexes, read_indexes, switches
@@ -67,7 +67,7 @@ class MetadataRebuildSteps:
             return NothingToDo(
                 reason="the table has no metadata table: a writer that keeps one makes it when it writes"
             )
-        _nothing_else_is_in_flight(self._table.view())
+        self._nothing_else_is_in_flight(self._table.view())
         began = self._table.clock.monotonic()
         with translated(Step.PLAN):
             files = Listings(self._table.client).count_stored()
@@ -90,7 +90,7 @@ class MetadataRebuildSteps:
             lambda view: view.writers.in_flight,
             why=_why,
             within=self._options.max_wait_for_writers,
-            judge=_nothing_else_is_in_flight,
+            judge=self._nothing_else_is_in_flight,
         ):
             began = self._table.clock.monotonic()
             had = self._make_anew()
@@ -99,6 +99,17 @@ class MetadataRebuildSteps:
         if missing:
             raise TemporaryError(f"the metadata table was made without {missing[0]}: the worker's log says why")
         return {"indexes": ", ".join(sorted(had.complete)), "lock_held_seconds": round(held, 3)}
+
+    def _nothing_else_is_in_flight(self, view: TableView) -> None:
+        """Raise YieldError for an instant that is no write: an index that is being built, one that was left pending, or
+        one beside which Hudi makes no metadata table.
+        """
+        refuse_what_stops_a_build(self._table, view)
+        writes = {write.time for write in view.writers.in_flight}
+        for one in view.timeline.instants:
+            planned = one.state is State.REQUESTED and one.stands_for is not Service.INDEXING
+            if one.pending and one.time not in writes and not planned:
+                raise YieldError(f"{one.action} {one.time} is pending: it is finished or undone first")
 
     def _make_anew(self) -> Indexes:
         """Make it anew and return its indexes, which are the same as before. To be called under the lock."""
@@ -121,12 +132,3 @@ class MetadataRebuildSteps:
 
 def _why(write: Instant) -> str:
     return f"write {write.time} is in flight, and at work in the metadata table, which must not be made anew meanwhile"
-
-
-def _nothing_else_is_in_flight(view: TableView) -> None:
-    """Raise YieldError for an instant that is no write: an index that is being built, or one that was left pending."""
-    writes = {write.time for write in view.writers.in_flight}
-    for one in view.timeline.instants:
-        planned = one.state is State.REQUESTED and one.stands_for is not Service.INDEXING
-        if one.pending and one.time not in writes and not planned:
-            raise YieldError(f"{one.action} {one.time} is pending: it is finished or undone first")

@@ -229,18 +229,6 @@ def test_a_missing_file_is_named_first() -> None:
     assert str(meaning(causes, Step.EXECUTE)).startswith(".a-0_1.log.1_0-1-2 is missing")
 
 
-def test_partial_updates_that_a_log_compaction_cannot_join_are_named_with_what_to_do() -> None:
-    """Each try would fail."""
-    cause = (
-        "java.lang.UnsupportedOperationException: Partial merging logic is not implemented by HoodieAvroRecordMerger"
-    )
-
-    error = meaning(["org.apache.hudi.exception.HoodieException: Failed", cause], Step.EXECUTE)
-
-    assert isinstance(error, PermanentError)
-    assert "remove services.log_compaction" in str(error)
-
-
 def test_people_read_no_stack_and_no_packages() -> None:
     """The message is the outermost and the innermost exception, one line each."""
     causes = ["org.apache.HoodieException: Failed\n\tat a.b", "a.Middle: m", "java.io.IOException: No space left"]

@@ -37,10 +37,6 @@ _FOR_A_PERSON = (
 _NO_SPACE = ("No space left on device", timedelta(minutes=5))
 _ADVICE = (
     (
-        "Partial merging logic is not implemented",
-        "the table has partial updates, which Hudi joins in a compaction alone: remove services.log_compaction",
-    ),
-    (
         "No file slices found for partition",
         "a partition of the metadata table has no file: add services: {metadata_rebuild: {}} and trigger a run of it, "
         "which makes the metadata table anew, and release this service",

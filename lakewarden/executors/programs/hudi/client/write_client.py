@@ -628,6 +628,25 @@ class HudiClient:
         """Return the names of the table's columns."""
         return frozenset(str(field["name"]) for field in json.loads(self._schema())["fields"])
 
+    def evolved_schema(self) -> Any:
+        """Return the table's newest schema with the ids of its columns, as Hudi's `InternalSchema`. None if its columns
+        were never changed with `hoodie.schema.on.read.enable`.
+        """
+        self._meta.reloadActiveTimeline()
+        resolver = self.hudi.common.table.TableSchemaResolver(self._meta)
+        found = resolver.getTableInternalSchemaFromCommitMetadata()
+        return found.get() if found.isPresent() else None
+
+    def read_by_column_ids(self) -> None:
+        """Let a clustering find the columns of a table with an evolved schema by their ids. Else it takes the names as
+        they are in each file: a renamed column is lost, and a dropped one returns (run). Hudi's compactions look for
+        the schema themselves.
+        """
+        schema, settings = self.evolved_schema(), self.java.getConfig()
+        if schema is not None:
+            settings.setSchema(self._schema())
+            settings.setInternalSchemaString(self.hudi.internal.schema.utils.SerDeHelper.toJson(schema))
+
     def _schema(self) -> str:
         """Return the table's schema as Avro JSON, by the name that Hudi 1.2 has for it."""
         resolver = self._jvm.org.apache.hudi.common.table.TableSchemaResolver(self._meta)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
+from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.model.errors import TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant
 from lakewarden.planners.model.view import TableView
@@ -16,6 +17,8 @@ _BETWEEN_LOOKS = timedelta(milliseconds=200)
 _UNTIL_THEY_SAY_WHERE = timedelta(seconds=5)
 """How long the lock is held for writes in flight to say what they touch. Several writers that are never idle have
 hardly ever all said it, unless none begins meanwhile. Writers wait for the lock for minutes."""
+
+_UNTIL_IT_IS_CARRIED_OUT = timedelta(minutes=1)
 
 
 @contextlib.contextmanager
@@ -85,3 +88,18 @@ def _patiently(
             if late:
                 raise
         time.sleep(_BETWEEN_LOOKS.total_seconds())
+
+
+def refuse_what_stops_a_build(table: OpenTable, view: TableView) -> None:
+    """Raise YieldError for a pending instant beside which Hudi makes no part of the metadata table. Below table version
+    8 any stops it, also a plan that waits. Hudi only logs that (`shouldInitializeFromFilesystem`, 1.2.0, and run).
+    """
+    writes = {write.time for write in view.writers.in_flight}
+    if table.properties().layout is Layout.V1:
+        for one in view.timeline.instants:
+            if one.pending and one.time not in writes:
+                raise YieldError(
+                    f"{one.action} {one.time} is pending, and below table version 8 Hudi makes no part of the "
+                    "metadata table beside it: let it be carried out, or take it off the timeline",
+                    delay=_UNTIL_IT_IS_CARRIED_OUT,
+                )

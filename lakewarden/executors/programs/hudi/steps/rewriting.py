@@ -15,9 +15,12 @@ from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.executors.programs.hudi.steps.undone import completed_writes, require_not_undone, writes_named_by
 from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
+
+_LONGEST_REASON = 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +54,8 @@ class RewriteSteps(ABC):
 
         From Hudi 1.1 on the call only prepares an RDD. Counting it writes the files, and keeping it makes the commit
         not write them again. The heartbeat of a predecessor that is proved dead would block the instant for minutes,
-        so it is removed first. Raises UndoneError if the plan names files of a write that was rolled back.
+        so it is removed first. Raises UndoneError if the plan names files of a write that was rolled back, and
+        TemporaryError if a row could not be written.
         """
         self._table.before_a_commit()
         view = self._table.view()
@@ -64,7 +68,7 @@ class RewriteSteps(ABC):
             self._written = self._table.client.write(self._calls.execute, plan.on_timeline)
             self._statuses = self._written.getWriteStatuses()
             self._table.client.keep(self._statuses)
-            self._file_groups = int(self._statuses.count())
+            self._file_groups = written_whole(self._statuses)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Complete the instant. To be called under the lock. Raises UndoneError if a write that was read was rolled
@@ -100,6 +104,27 @@ class RewriteSteps(ABC):
     def _pending(self, instant: str) -> Instant:
         """Return the plan as the timeline shows it. Raises TemporaryError if it is not pending there."""
         return pending_plan(self._table.view(), self._calls.service, instant)
+
+
+def written_whole(statuses: Any) -> int:
+    """Let Hudi write what these write statuses tell of, and return how many they are.
+
+    A row that cannot be written is an error in a status, and no exception (`WriteStatus.markFailure`). Hudi commits a
+    rewrite all the same, and the row is gone (run). Raises TemporaryError for such a row, and Py4JJavaError.
+    """
+    written = int(statuses.count())
+    # with a record index each status has all its keys: only those of one partition at a time fit into the driver
+    large = written > 0 and statuses.first().isTrackingSuccessfulWrites()
+    found = statuses.toLocalIterator() if large else statuses.collect()
+    failed = next((status for status in found if status.hasErrors() or status.hasGlobalError()), None)
+    if failed is not None:
+        causes = [failed.getGlobalError(), *failed.getErrors().values()]
+        why = next((str(cause.toString()) for cause in causes if cause is not None), "Hudi does not say why")
+        raise TemporaryError(
+            f"{int(failed.getTotalErrorRecords())} rows of file group {failed.getFileId()} could not be written, and "
+            f"nothing was committed: {why.splitlines()[0][:_LONGEST_REASON]}"
+        )
+    return written
 
 
 _Steps = TypeVar("_Steps", bound=RewriteSteps)

@@ -2,7 +2,8 @@
 
 The copy itself checks nothing (docs/hudi.md). Bloom filters of several kinds make it fail. An index of keys is not told
 the new places of the keys, so the next upsert of each key fails. So each plan that copies is compared with Hudi's own
-check of the files' footers, and with the table's indexes, before anything is written.
+check of the files' footers, and with the table's indexes, before anything is written. Readers take a file for one of
+the schema that was the newest at its instant, so a copy under an evolved schema loses columns, or cannot be read (run).
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ def why_not_copied(client: HudiClient, instant: str, *, footers: bool = True) ->
     beyond = {str(name) for name in table.getMetaClient().getTableConfig().getMetadataPartitions()} - _OF_FILES
     if beyond:
         return f"plan {instant} copies files, and the table has the index {min(beyond)}, which would not be told"
+    if client.evolved_schema() is not None:
+        return f"plan {instant} copies files, and readers would find columns under their former names or types there"
     if footers and not _fit(client, table, plan):
         return f"plan {instant} copies files with bloom filters or schemas that do not fit together"
     return None

@@ -1,14 +1,20 @@
-"""Writes that are rolled back after a rewrite was planned, as by `CALL rollback_to_instant`.
+"""Writes that are rolled back after a rewrite was planned, as by `CALL rollback_to_instant`, and columns changed since.
 
 Hudi rolls a completed write back although a pending plan names its files (run, 1.2.0). A rewrite that has read them
 brings the rows of an undone write back, and loses those that an undone delete had dropped. Hudi commits it. So a commit
 looks for rollbacks while the table's lock is held. A rollback that begins later is one of a write that is compacted.
+
+A plan that is older than an `ALTER TABLE` with `hoodie.schema.on.read.enable` is not executed either. Hudi writes its
+files by the new columns, and readers read them by the columns at the plan's instant: a renamed column is NULL, and a
+table with a wider one cannot be read (run).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 
+from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.observing import rollback_target
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.planners.formats.hudi.indexes.metadata_check import instants_of
@@ -16,11 +22,12 @@ from lakewarden.planners.formats.hudi.metadata.names import Action
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Instant, InstantKind
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 
 
 class UndoneError(YieldError):
-    """A write that a rewrite has read, or is about to read, was rolled back, or is about to be."""
+    """What a rewrite has read, or is about to read, was rolled back, or is about to be, or has other columns now."""
 
 
 def completed_writes(view: TableView) -> frozenset[str]:
@@ -42,10 +49,27 @@ def rollbacks_since(view: TableView, plan: str) -> Sequence[Instant]:
     return [one for one in rollbacks if one.pending or (one.completed_time or one.time) > plan]
 
 
+def _columns_changed(table: OpenTable) -> int | None:
+    """Return the instant of the newest schema that is read by the ids of columns. None if there is none."""
+    schemas = None
+    with contextlib.suppress(FileNotFoundError):
+        schemas = next(table.storage.entries(f"{table.assignment.location}/.hoodie/.schema"), None)
+    if schemas is None:  # as in nearly every table
+        return None
+    with translated(Step.PLAN):
+        schema = table.client.evolved_schema()
+    return None if schema is None else int(schema.schemaId())
+
+
 def require_not_undone(table: OpenTable, view: TableView, plan: str, writes: Collection[str]) -> None:
-    """Raise UndoneError if one of the `writes` was rolled back since a plan was made, or is about to be. Raise
-    TemporaryError if the plan of a rollback cannot be read.
+    """Raise UndoneError if one of the `writes` was rolled back since a plan was made, or is about to be, or if columns
+    were changed since. Raise TemporaryError if the plan of a rollback cannot be read.
     """
+    changed = _columns_changed(table)
+    if changed is not None and changed > int(plan):
+        raise UndoneError(
+            f"columns were changed at {changed}, since plan {plan} was made: a new plan is made with them"
+        )
     for one in rollbacks_since(view, plan):
         undone = rollback_target(table.assignment, one.time, table.storage).time
         if undone in writes:

@@ -44,7 +44,7 @@ def require_whole_plan(table: OpenTable, service: Service, instant: str, files: 
     for start in range(0, len(partitions), AT_ONCE):
         with translated(Step.PLAN):
             stored = listings.stored(partitions[start : start + AT_ONCE])
-        missing |= left_out(files, stored, committed, at=instant)
+        missing |= left_out(files, stored, committed, at=instant, logs_alone=service is Service.LOG_COMPACTION)
     if missing:
         table.refuse_foreign_plans()
         name = table.assignment.table

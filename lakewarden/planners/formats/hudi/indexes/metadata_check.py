@@ -69,14 +69,20 @@ def differences(known: Folders, stored: Folders, committed: Committed) -> Differ
     return Differences(unknown=frozenset(unknown), gone=frozenset(gone))
 
 
-def left_out(plan: Collection[DataFile], stored: Folders, committed: Committed, *, at: str) -> frozenset[DataFile]:
-    """Return the files that a plan of compaction or clustering, made at the instant `at`, should read and does not
-    name. Their rows would be lost.
+def left_out(
+    plan: Collection[DataFile], stored: Folders, committed: Committed, *, at: str, logs_alone: bool = False
+) -> frozenset[DataFile]:
+    """Return the files that a plan of a rewrite, made at the instant `at`, should read and does not name. Their rows
+    would be lost.
 
     They lie in the plan's file groups, were committed before the plan, and are newer than the group's base file. Such
-    a plan is made from a metadata table that does not list them.
+    a plan is made from a metadata table that does not list them. `logs_alone`: the plan is of a log compaction, and
+    names no base file; the newest one that is stored counts.
     """
     bases = _base_times(plan, appended=committed.appended)
+    if logs_alone:
+        lying = _stored_bases(stored, committed, at)
+        bases = {group: time or lying.get(group, "") for group, time in bases.items()}
     found = set()
     for partition, names in stored.items():
         for file in (DataFile(partition, name) for name in names):
@@ -94,6 +100,16 @@ def _base_times(plan: Collection[DataFile], *, appended: bool) -> Mapping[tuple[
         time = in_base or (in_log if appended else None)
         if time is not None:
             times[file_group(file)] = max(time, times[file_group(file)])
+    return times
+
+
+def _stored_bases(stored: Folders, committed: Committed, at: str) -> Mapping[tuple[str, str], str]:
+    """Return the instant of the newest base file that each file group had at `at`."""
+    times: dict[tuple[str, str], str] = {}
+    for file in (DataFile(partition, name) for partition, names in stored.items() for name in names):
+        time = instants_of(file.name)[1]
+        if time is not None and (committed.instants.at(time) or at) < at:
+            times[file_group(file)] = max(time, times.get(file_group(file), ""))
     return times
 
 

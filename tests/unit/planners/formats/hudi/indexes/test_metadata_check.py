@@ -115,6 +115,14 @@ def test_a_group_without_a_base_file_needs_each_log_file() -> None:
     assert left_out(of_plan(log(DONE)), {"p0": [log(OLD), log(DONE)]}, SINCE, at=PLANNED) == of_plan(log(OLD))
 
 
+def test_a_log_compaction_needs_each_log_file_since_the_base_file_below_it() -> None:
+    """Its plan names no base file. An older block that it leaves out would be read before the new one."""
+    middle, before = "20260215000000000", "20260201000000000"
+    stored = {"p0": [base(OLD), log(OLD), base(before), log(middle), log(DONE), base(AT_WORK)]}
+    assert not left_out(of_plan(log(middle), log(DONE)), stored, SINCE, at=PLANNED, logs_alone=True)
+    assert left_out(of_plan(log(DONE)), stored, SINCE, at=PLANNED, logs_alone=True) == of_plan(log(middle))
+
+
 def test_in_layout_1_a_log_file_has_the_time_of_its_slice() -> None:
     """Beside a write in flight it is not known whether its rows are committed."""
     slices, plan = replace(SINCE, appended=True), of_plan(base(OLD), log(OLD))
