@@ -40,7 +40,7 @@ _WITH: Mapping[str, Mapping[str, str]] = {
 """What a write does besides. A `death` is a validator that fails when all files are written and none is committed."""
 
 _WRITES = {"upsert": 10, "update one by one": 4, "insert": 2, "delete": 3, "upsert with": 2, "death": 1}
-_OVERWRITES = {"delete partition": 1, "insert overwrite": 1, "insert overwrite table": 1}
+_OVERWRITES = {"delete partition": 2, "insert overwrite": 1, "insert overwrite table": 1}
 _SQL = {"merge": 3, "add column": 1}
 _EVOLVES = {"rename column": 1, "drop column": 1, "widen column": 1}
 _OPERATORS = {"roll back": 2, "savepoint": 1, "restore": 1, "plan": 1}
@@ -56,8 +56,16 @@ _OURS = {
     "metadata_validation": 1,
     "metadata_rebuild": 1,
 }
-_PLANS = ("COMPACT", "CLUSTER", "CLEAN", "LOG_COMPACT")
-_PLAIN = {"upsert": 3, "update one by one": 3, "delete": 1, "our compaction": 3, "our clean": 2, "our archive": 3}
+_PLAIN = {
+    "upsert": 3,
+    "update one by one": 3,
+    "delete": 1,
+    "roll back": 1,
+    "plan": 1,
+    "our compaction": 3,
+    "our clean": 2,
+    "our archive": 3,
+}
 """The life of most tables. Four of ten programs have no other acts, so these meet in many orders."""
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": ({}, {"target_io_mb": 1}),
@@ -78,7 +86,12 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 _READ_ONLY_IN_HUDI = re.compile(r"not (yet )?supported|unsupported|Unsupported|not implemented", re.IGNORECASE)
 _DONE = re.compile(r"(\d+)(_\d+)?\.(commit|deltacommit|replacecommit)")
-_REJECTED = ("HoodieClusteringUpdateException", "HoodieDeletePartitionPendingTableServiceException")
+_AFTER = re.compile(r"(\d+)(_\d+)?\.(?!rollback|inflight)[a-z]+")
+"""What is complete, and would miss a write that is rolled back from below it."""
+_REJECTED = re.compile(
+    "HoodieClusteringUpdateException|HoodieDeletePartitionPendingTableServiceException|"
+    r"second operation = ConcurrentOperation\(actionState=\w+, actionType=(clustering|replacecommit)"
+)
 """A pending plan rejects the write, as Hudi documents."""
 _NO_TRAVEL = re.compile("HoodieTimeTravelException|Cleaner cleaned up the timestamp")
 """Hudi's query as of a time looks for neither savepoints nor the clean that spared them."""
@@ -116,7 +129,7 @@ class HudiRows:
             "version": version,
             "index": chance.choice(("SIMPLE", "SIMPLE", "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX", "BUCKET")),
             "merge": chance.choice(("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")),
-            "partitions": chance.choice((0, 1, 1, 2)),
+            "partitions": chance.choice((0, 1, 2, 2, 3)),
             "complex_key": chance.random() < 0.2,
             "hive_style": chance.random() < 0.3,
             "metadata": chance.random() < 0.5,
@@ -144,6 +157,10 @@ class _Draws:
         often_left = ("clean",) if plain else ("clean", "compaction", "clustering")
         self._left = {chance.choice(often_left)} if chance.random() < 0.5 else set()
         """A service with an approval that never comes."""
+        clusters = ("CLUSTER",) if self._mood.get("our clustering") else ()  # it rejects writes until it is carried out
+        self._plans = (*clusters, "CLEAN", *(("COMPACT", "LOG_COMPACT") if self._merges else ()))
+        self._range = range(chance.choice((4, 8, _KEYS)))
+        self._last: list[int] = []
 
     def acts(self, number: int) -> Iterator[Act]:
         names = Mood(weights={**self._mood, "upsert": max(2, self._mood["upsert"])}).draws(self._chance)
@@ -156,7 +173,7 @@ class _Draws:
         if name.startswith("our "):
             yield from self._service(name.removeprefix("our "))
         elif name == "update one by one":
-            for key in chance.sample(range(_KEYS), chance.randrange(3, 9)):
+            for key in chance.sample(self._range, min(chance.randrange(3, 9), len(self._range))):
                 yield Act("upsert", {"keys": [key]})
         elif name == "upsert with":
             besides = [one for one in sorted(_WITH) if one != "death" and (self._merges or "compaction" not in one)]
@@ -169,7 +186,7 @@ class _Draws:
                 yield from self._drawn(act)
             yield Act(name)
         elif name == "plan":
-            yield Act(name, {"service": chance.choice(_PLANS if self._merges else ("CLUSTER", "CLEAN"))})
+            yield Act(name, {"service": chance.choice(self._plans)})
         elif name in ("delete partition", "insert overwrite"):
             part = chance.randrange(self._kind["partitions"])
             keys = [] if name == "delete partition" else self._keys()
@@ -195,20 +212,24 @@ class _Draws:
             yield from self._drawn("death")
         if service in self._left:
             yield Act("run", {**given, "until": "commit" if service in ("clean", "archive") else "execute"})
-        elif manner < 0.65:
+        elif manner < 0.5:
             yield Act("run", given)
-        elif manner < 0.75:
+        elif manner < 0.6:
             yield Act("run", {**given, "until": chance.choice(("execute", "commit"))})
         else:
             yield Act("begin", given)
-            names = Mood(weights=dict.fromkeys({**_WRITES, "roll back": 1}, 1)).draws(chance)
+            parts = _OVERWRITES if self._kind["partitions"] else {}
+            names = Mood(weights={**dict.fromkeys(_WRITES, 2), "roll back": 2, **dict.fromkeys(parts, 1)}).draws(chance)
             for _ in range(chance.randrange(1, 4)):
                 yield from self._drawn(next(names))
                 yield Act("go on")
             yield Act("end")
 
     def _keys(self) -> list[int]:
-        return sorted(self._chance.sample(range(_KEYS), self._chance.randrange(1, 5)))
+        """Return keys, often those of the last act: what was deleted comes back, and is written again."""
+        if not self._last or self._chance.random() < 0.6:
+            self._last = sorted(self._chance.sample(self._range, self._chance.randrange(1, 5)))
+        return self._last
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -285,7 +306,7 @@ class HudiRowsTable:
         except NotNow:
             raise
         except Exception as error:
-            if any(name in str(error) for name in _REJECTED):
+            if _REJECTED.search(str(error)):
                 raise NotNow("a pending plan rejects it") from error
             raise
         new = sorted(self._completed() - before)
@@ -514,10 +535,11 @@ class HudiRowsTable:
             yield client
 
     def _roll_back(self) -> None:
-        """Roll the last write back, if nothing came after it."""
+        """Roll the last write back, if nothing but plans came after it."""
         last = self._history[-1][0]
-        if len(self._history) < 2 or max(self._instants()) != last or last in self._saved:
-            raise NotNow("the last write is not the last instant")
+        after = [match[1] for name in self._files() if (match := _AFTER.fullmatch(name)) and match[1] > last]
+        if len(self._history) < 2 or after or last in self._saved or last not in self._completed():
+            raise NotNow("something is built on the last write")
         with self._client() as client:
             assert client.rollback(last)
         self._history.pop()
@@ -560,9 +582,6 @@ class HudiRowsTable:
     def _files(self) -> list[str]:
         folder = self._path / ".hoodie" / ("timeline" if self._kind["version"] >= 8 else "")
         return [file.name for file in folder.glob("2*")] if folder.exists() else []
-
-    def _instants(self) -> set[str]:
-        return {re.split(r"[_.]", name)[0] for name in self._files()}
 
     def _completed(self) -> set[str]:
         return {match[1] for name in self._files() if (match := _DONE.fullmatch(name))}

@@ -27,7 +27,8 @@ OURS = frozenset({"run", "begin", "go on", "end"})
 """The acts that are ours in every format.
 
 - `run` {service, options, until?, dry_run?}: a run. `until` is the step that it is refused, as an approval that never
-  comes: its plan is left. The next run of the service takes it up.
+  comes: its plan is left. The next run of the service takes it up. The API takes a `dry_run` only for a rewrite of all
+  files, so Hudi's tables have none.
 - `begin` {service, options}: the same, held at each of its questions. `go on` lets it take one step. `end` lets it take
   all that are left. Writers act in between.
 """
