@@ -30,6 +30,8 @@ _WRITES = {"append": 10, "append many": 10, "late": 1, "delete partition": 1, "a
 _JOBS = {"job": 3, "dead job": 1, "overwrite": 2}
 _COPIES = {"source": 12, "source many": 9, "copy": 9}
 _OURS = {"compaction": 9, "partition_commit": 3, "ttl": 2, "orphans": 2}
+_POINTS = ("proposed", "proposed", "exchanged", "dropped", "published", "deleting")
+"""Where a run is held besides its steps."""
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": (
         {"min_input_files": 2},
@@ -114,7 +116,7 @@ class _Draws:
         elif manner < 0.85:
             yield Act("killed", {**given, "at": chance.randrange(1, 12)})
         else:
-            yield Act("begin", given)
+            yield Act("begin", {**given, **chance.choice(({}, {"point": chance.choice(_POINTS)}))})
             first = "source" if self._kind["copied"] else "append"
             names = Mood(weights={**self._writes, first: 4}).draws(chance)
             for _ in range(chance.randrange(1, 4)):

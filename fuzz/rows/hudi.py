@@ -59,14 +59,15 @@ _OURS = {
 _PLAIN = {
     "upsert": 3,
     "update one by one": 3,
-    "delete": 1,
+    "delete": 2,
     "roll back": 1,
     "plan": 1,
     "our compaction": 3,
-    "our clean": 2,
-    "our archive": 3,
+    "our clean": 3,
+    "our archive": 4,
 }
 """The life of most tables. Four of ten programs have no other acts, so these meet in many orders."""
+_MERGING = ("our compaction", "our log_compaction")
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": ({}, {"target_io_mb": 1}),
     "log_compaction": ({"log_blocks_threshold": 2},),
@@ -138,7 +139,7 @@ class HudiRows:
         }
         if kind["index"] == "RECORD_INDEX":
             kind["metadata"] = True
-        return kind, list(_Draws(kind, chance).acts(chance.randrange(12, 36)))
+        return kind, list(_Draws(kind, chance).acts())
 
     def make(self, kind: Mapping[str, Any], folder: Path, session: Any) -> FuzzedTable:
         """Return a table of this kind, made by the first write."""
@@ -153,7 +154,9 @@ class _Draws:
         self._kind, self._chance = kind, chance
         self._merges = kind["type"] == "MERGE_ON_READ"
         plain = chance.random() < 0.4
-        self._mood = _PLAIN if plain else Mood.drawn(chance, _usual(kind)).weights
+        self._number = chance.randrange(16, 32) if plain else chance.randrange(8, 24)
+        drawn = _PLAIN if plain else Mood.drawn(chance, _usual(kind)).weights
+        self._mood = {name: weight for name, weight in drawn.items() if self._merges or name not in _MERGING}
         often_left = ("clean",) if plain else ("clean", "compaction", "clustering")
         self._left = {chance.choice(often_left)} if chance.random() < 0.5 else set()
         """A service with an approval that never comes."""
@@ -162,10 +165,10 @@ class _Draws:
         self._range = range(chance.choice((4, 8, _KEYS)))
         self._last: list[int] = []
 
-    def acts(self, number: int) -> Iterator[Act]:
+    def acts(self) -> Iterator[Act]:
         names = Mood(weights={**self._mood, "upsert": max(2, self._mood["upsert"])}).draws(self._chance)
         yield Act("upsert", {"keys": list(range(self._chance.randrange(4, _KEYS + 1)))})
-        for _ in range(number):
+        for _ in range(self._number):
             yield from self._drawn(next(names))
 
     def _drawn(self, name: str) -> Iterator[Act]:
@@ -182,7 +185,8 @@ class _Draws:
             yield Act("upsert", {"keys": self._keys(), "with": name})
         elif name == "restore":
             yield Act("savepoint")
-            for act in chance.choices(("upsert", "delete", "our compaction", "our clean"), k=chance.randrange(4)):
+            ours = "our compaction" if self._merges else "our clustering"
+            for act in chance.choices(("upsert", "delete", ours, "our clean"), k=chance.randrange(4)):
                 yield from self._drawn(act)
             yield Act(name)
         elif name == "plan":

@@ -17,6 +17,7 @@ from fuzz.rows.contract import FuzzedTable, Look, NotNow, RowsFormat, Unreadable
 from fuzz.rows.held import HeldRun, Keeper
 from fuzz.rows.program import Act, Program
 from lakewarden.executors.contract import Failed, NothingToDo, Outcome, Succeeded, Yielded
+from lakewarden.executors.points import Point
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.decision import DoesNotApply, Due
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -29,8 +30,8 @@ OURS = frozenset({"run", "begin", "go on", "end"})
 - `run` {service, options, until?, dry_run?}: a run. `until` is the step that it is refused, as an approval that never
   comes: its plan is left. The next run of the service takes it up. The API takes a `dry_run` only for a rewrite of all
   files, so Hudi's tables have none.
-- `begin` {service, options}: the same, held at each of its questions. `go on` lets it take one step. `end` lets it take
-  all that are left. Writers act in between.
+- `begin` {service, options, point?}: the same, held at each of its questions, or only where it first passes a `point`
+  (`executors/points.py`). `go on` lets it take one step. `end` lets it take all that are left. Writers act in between.
 """
 
 _JAVA = re.compile(r"[A-Z]\w*(Exception|Error)\b")
@@ -172,10 +173,13 @@ class _Trial:
         if self._held is not None:
             return
         service = Service(given["service"])
-        begun = self._started(service, given.get("options", {}), dry_run=bool(given.get("dry_run", False)))
+        point = Point(given["point"]) if "point" in given else None
+        begun = self._started(service, given.get("options", {}), dry_run=False, point=point)
         if begun is not None:
             self._held = begun
             self._go_on(once=True)
+            while point is not None and self._held is begun and not begun.stands:
+                self._go_on(once=True)
 
     def _run(self, given: Mapping[str, Any]) -> None:
         """One run of a table at a time is enough here. Another one would wait, too."""
@@ -196,7 +200,9 @@ class _Trial:
         found = (path for path in Path(self._table.location).rglob("*") if path.is_file())
         return frozenset((str(path), path.stat().st_size) for path in found if "lock" not in path.name)
 
-    def _started(self, service: Service, options: Mapping[str, Any], *, dry_run: bool) -> HeldRun | None:
+    def _started(
+        self, service: Service, options: Mapping[str, Any], *, dry_run: bool, point: Point | None = None
+    ) -> HeldRun | None:
         try:
             decision = self._keeper.decide(service, options)
         except (TemporaryError, PermanentError) as error:
@@ -206,7 +212,7 @@ class _Trial:
             ended = "does not apply" if isinstance(decision, DoesNotApply) else type(decision).__name__
             self._tally.add(service, ended, decision.reason)
             return None
-        return self._keeper.begin(service, options, decision, dry_run=dry_run)
+        return self._keeper.begin(service, options, decision, dry_run=dry_run, point=point)
 
     def _go_on(self, *, once: bool) -> None:
         run = self._held
