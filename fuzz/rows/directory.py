@@ -134,6 +134,7 @@ class DirectoryRowsTable:
         self._kind, self._path, self._spark = kind, path, spark
         self._columns = ["id", "v"]
         self._rows: dict[str, Rows] = {}
+        self._planned: set[Any] | None = None
         self._jobs: list[tuple[Path, str, list[dict[str, Any]]]] = []
         self._sources: dict[str, tuple[bytes, float, str, list[dict[str, Any]]]] = {}
         self._back: set[str] = set()
@@ -183,10 +184,17 @@ class DirectoryRowsTable:
             by="what came back", find=lambda: Counter(one for one in stay if self._is_there(*one)), expected=stay
         )
 
+    def held(self, *, is_held: bool) -> None:
+        """Note what an expired partition has, if a run has made its plan: what is written from now on must stay."""
+        self._forget_expired()
+        self._planned = {row[1] for row in self._rows.get(_EXPIRED, ())} if is_held else None
+
     def _forget_expired(self) -> None:
         """Leave out expired partitions that a ttl has deleted whole."""
         if not self._folder(_EXPIRED).exists():
-            self._rows.pop(_EXPIRED, None)
+            rows, planned = self._rows.pop(_EXPIRED, Counter()), self._planned
+            if planned is not None:
+                self._rows[_EXPIRED] = Counter({row: n for row, n in rows.items() if row[1] not in planned})
             self._back = {one for one in self._back if not one.startswith(f"dt={_EXPIRED}/")}
 
     # -- readers

@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from fuzz.rows.contract import FuzzedTable, Look, NotNow, RowsFormat, UnreadableError
+from fuzz.rows.contract import FuzzedTable, Look, NotNow, RowsFormat, SeesHeldRuns, UnreadableError
 from fuzz.rows.held import HeldRun, Keeper
 from fuzz.rows.program import Act, Program
 from lakewarden.executors.contract import Failed, NothingToDo, Outcome, Succeeded, Yielded
@@ -180,6 +180,11 @@ class _Trial:
             self._go_on(once=True)
             while point is not None and self._held is begun and not begun.stands:
                 self._go_on(once=True)
+            self._tell(is_held=self._held is not None)
+
+    def _tell(self, *, is_held: bool) -> None:
+        if isinstance(self._table, SeesHeldRuns):
+            self._table.held(is_held=is_held)
 
     def _run(self, given: Mapping[str, Any]) -> None:
         """One run of a table at a time is enough here. Another one would wait, too."""
@@ -222,6 +227,7 @@ class _Trial:
                 break
         if run is not None and run.step is None:
             self._held = None
+            self._tell(is_held=False)
             self._ended(run, left=False)
 
     def _ended(self, run: HeldRun, *, left: bool) -> None:
