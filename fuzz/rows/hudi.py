@@ -40,7 +40,9 @@ _WITH: Mapping[str, Mapping[str, str]] = {
 """What a write does besides. A `death` is a validator that fails when all files are written and none is committed."""
 
 _WRITES = {"upsert": 10, "update one by one": 4, "insert": 2, "delete": 3, "upsert with": 2, "death": 1}
-_OVERWRITES = {"delete partition": 2, "insert overwrite": 1, "insert overwrite table": 1}
+_OVERWRITES = {"delete partition": 4, "insert overwrite": 1, "insert overwrite table": 1}
+_DESTROYS = ("delete", "roll back", "restore", *_OVERWRITES)
+"""After these a service of ours is likely: it takes for gone what a writer may bring back."""
 _SQL = {"merge": 3, "add column": 1}
 _EVOLVES = {"rename column": 1, "drop column": 1, "widen column": 1}
 _OPERATORS = {"roll back": 2, "savepoint": 1, "restore": 1, "plan": 1}
@@ -63,7 +65,7 @@ _PLAIN = {
     "roll back": 1,
     "plan": 1,
     "our compaction": 3,
-    "our clean": 3,
+    "our clean": 4,
     "our archive": 4,
 }
 """The life of most tables. Four of ten programs have no other acts, so these meet in many orders."""
@@ -73,7 +75,9 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "log_compaction": ({"log_blocks_threshold": 2},),
     "clean": (
         {"commits_retained": 1},
+        {"commits_retained": 1},
         {"commits_retained": 2},
+        {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_versions_retained": 1},
         {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_versions_retained": 1},
         {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_versions_retained": 2},
     ),
@@ -126,7 +130,7 @@ class HudiRows:
         """Return the kind of a table, and acts."""
         version = chance.choice((9, 9, 9, 8, 6))
         kind = {
-            "type": chance.choice(("MERGE_ON_READ",) * 3 + ("COPY_ON_WRITE",)),
+            "type": chance.choice(("MERGE_ON_READ", "MERGE_ON_READ", "COPY_ON_WRITE")),
             "version": version,
             "index": chance.choice(("SIMPLE", "SIMPLE", "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX", "BUCKET")),
             "merge": chance.choice(("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")),
@@ -155,7 +159,8 @@ class _Draws:
         self._merges = kind["type"] == "MERGE_ON_READ"
         plain = chance.random() < 0.4
         self._number = chance.randrange(16, 32) if plain else chance.randrange(8, 24)
-        drawn = _PLAIN if plain else Mood.drawn(chance, _usual(kind)).weights
+        more = {"delete partition": 1} if kind["partitions"] > 1 else {}
+        drawn = {**_PLAIN, **more} if plain else Mood.drawn(chance, _usual(kind)).weights
         self._mood = {name: weight for name, weight in drawn.items() if self._merges or name not in _MERGING}
         often_left = ("clean",) if plain else ("clean", "compaction", "clustering")
         self._left = {chance.choice(often_left)} if chance.random() < 0.5 else set()
@@ -168,8 +173,13 @@ class _Draws:
     def acts(self) -> Iterator[Act]:
         names = Mood(weights={**self._mood, "upsert": max(2, self._mood["upsert"])}).draws(self._chance)
         yield Act("upsert", {"keys": list(range(self._chance.randrange(4, _KEYS + 1)))})
+        ours = {name: weight for name, weight in self._mood.items() if name.startswith("our ") and weight}
+        after = Mood(weights=ours).draws(self._chance)
         for _ in range(self._number):
-            yield from self._drawn(next(names))
+            name = next(names)
+            yield from self._drawn(name)
+            if name in _DESTROYS and ours and self._chance.random() < 0.5:
+                yield from self._drawn(next(after))
 
     def _drawn(self, name: str) -> Iterator[Act]:
         chance = self._chance
@@ -214,7 +224,7 @@ class _Draws:
         manner = chance.random()
         if service == "rollback":
             yield from self._drawn("death")
-        if service in self._left:
+        if service in self._left and chance.random() < 0.8:
             yield Act("run", {**given, "until": "commit" if service in ("clean", "archive") else "execute"})
         elif manner < 0.5:
             yield Act("run", given)
@@ -223,16 +233,20 @@ class _Draws:
         else:
             yield Act("begin", given)
             parts = _OVERWRITES if self._kind["partitions"] else {}
-            names = Mood(weights={**dict.fromkeys(_WRITES, 2), "roll back": 2, **dict.fromkeys(parts, 1)}).draws(chance)
+            names = Mood(weights={**dict.fromkeys(_WRITES, 2), "roll back": 5, **dict.fromkeys(parts, 1)}).draws(chance)
             for _ in range(chance.randrange(1, 4)):
                 yield from self._drawn(next(names))
                 yield Act("go on")
             yield Act("end")
 
     def _keys(self) -> list[int]:
-        """Return keys, often those of the last act: what was deleted comes back, and is written again."""
+        """Return keys, often of one partition, and often those of the last act: what was deleted comes back, and is
+        written again.
+        """
         if not self._last or self._chance.random() < 0.6:
-            self._last = sorted(self._chance.sample(self._range, self._chance.randrange(1, 5)))
+            parts = max(1, self._kind["partitions"])
+            keys = self._range[self._chance.randrange(parts) :: parts] if self._chance.random() < 0.5 else self._range
+            self._last = sorted(self._chance.sample(keys, min(self._chance.randrange(1, 5), len(keys))))
         return self._last
 
 
