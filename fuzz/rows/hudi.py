@@ -232,6 +232,8 @@ class _Draws:
             yield Act("run", {**given, "until": chance.choice(("execute", "commit"))})
         else:
             yield Act("begin", given)
+            if manner > 0.85:  # the writers come when its files are written
+                yield Act("go on")
             parts = _OVERWRITES if self._kind["partitions"] else {}
             names = Mood(weights={**dict.fromkeys(_WRITES, 2), "roll back": 5, **dict.fromkeys(parts, 1)}).draws(chance)
             for _ in range(chance.randrange(1, 4)):
