@@ -187,7 +187,10 @@ class DirectoryRowsTable:
     def held(self, *, is_held: bool) -> None:
         """Note what an expired partition has, if a run has made its plan: what is written from now on must stay."""
         self._forget_expired()
-        self._planned = {row[1] for row in self._rows.get(_EXPIRED, ())} if is_held else None
+        if is_held:
+            self._planned = {row[1] for row in self._rows.get(_EXPIRED, ())}
+        elif self._folder(_EXPIRED).exists() or not self._rows.get(_EXPIRED):
+            self._planned = None
 
     def _forget_expired(self) -> None:
         """Leave out expired partitions that a ttl has deleted whole."""
