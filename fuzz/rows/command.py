@@ -22,9 +22,10 @@ from fuzz.rows.running import Fault, Tally, run_program
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import java
 from lakewarden.executors.worker.session import Session
+from lakewarden.planners.registry import FORMATS as REGISTERED
 
 NAME = "rows"
-FORMATS = ("hudi", "directory", "paimon")
+FORMATS = tuple(name for name in REGISTERED if (Path(__file__).parent / f"{name}.py").exists())
 _KEPT = Path(".dev/fuzz/rows")
 _MANY = 50
 """After so many programs, a service that never succeeded fails the command."""
@@ -50,6 +51,8 @@ def spark_session(*formats: RowsFormat) -> Session:
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "1",
         "spark.ui.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # to compile takes longer than to answer from few rows
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": tempfile.mkdtemp(prefix="lakewarden-warehouse-"),
     }

@@ -13,10 +13,11 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from fuzz.rows.contract import FuzzedTable, Look, NotNow, RowsFormat, UnreadableError
+from fuzz.rows.contract import FuzzedTable, Look, NotNow, RowsFormat, SeesHeldRuns, UnreadableError
 from fuzz.rows.held import HeldRun, Keeper
 from fuzz.rows.program import Act, Program
 from lakewarden.executors.contract import Failed, NothingToDo, Outcome, Succeeded, Yielded
+from lakewarden.executors.points import Point
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.decision import DoesNotApply, Due
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -27,9 +28,10 @@ OURS = frozenset({"run", "begin", "go on", "end"})
 """The acts that are ours in every format.
 
 - `run` {service, options, until?, dry_run?}: a run. `until` is the step that it is refused, as an approval that never
-  comes: its plan is left. The next run of the service takes it up.
-- `begin` {service, options}: the same, held at each of its questions. `go on` lets it take one step. `end` lets it take
-  all that are left. Writers act in between.
+  comes: its plan is left. The next run of the service takes it up. The API takes a `dry_run` only for a rewrite of all
+  files, so Hudi's tables have none.
+- `begin` {service, options, point?}: the same, held at each of its questions, or only where it first passes a `point`
+  (`executors/points.py`). `go on` lets it take one step. `end` lets it take all that are left. Writers act in between.
 """
 
 _JAVA = re.compile(r"[A-Z]\w*(Exception|Error)\b")
@@ -171,10 +173,18 @@ class _Trial:
         if self._held is not None:
             return
         service = Service(given["service"])
-        begun = self._started(service, given.get("options", {}), dry_run=bool(given.get("dry_run", False)))
+        point = Point(given["point"]) if "point" in given else None
+        begun = self._started(service, given.get("options", {}), dry_run=False, point=point)
         if begun is not None:
             self._held = begun
             self._go_on(once=True)
+            while point is not None and self._held is begun and not begun.stands:
+                self._go_on(once=True)
+            self._tell(is_held=self._held is not None)
+
+    def _tell(self, *, is_held: bool) -> None:
+        if isinstance(self._table, SeesHeldRuns):
+            self._table.held(is_held=is_held)
 
     def _run(self, given: Mapping[str, Any]) -> None:
         """One run of a table at a time is enough here. Another one would wait, too."""
@@ -195,7 +205,9 @@ class _Trial:
         found = (path for path in Path(self._table.location).rglob("*") if path.is_file())
         return frozenset((str(path), path.stat().st_size) for path in found if "lock" not in path.name)
 
-    def _started(self, service: Service, options: Mapping[str, Any], *, dry_run: bool) -> HeldRun | None:
+    def _started(
+        self, service: Service, options: Mapping[str, Any], *, dry_run: bool, point: Point | None = None
+    ) -> HeldRun | None:
         try:
             decision = self._keeper.decide(service, options)
         except (TemporaryError, PermanentError) as error:
@@ -205,7 +217,7 @@ class _Trial:
             ended = "does not apply" if isinstance(decision, DoesNotApply) else type(decision).__name__
             self._tally.add(service, ended, decision.reason)
             return None
-        return self._keeper.begin(service, options, decision, dry_run=dry_run)
+        return self._keeper.begin(service, options, decision, dry_run=dry_run, point=point)
 
     def _go_on(self, *, once: bool) -> None:
         run = self._held
@@ -215,6 +227,7 @@ class _Trial:
                 break
         if run is not None and run.step is None:
             self._held = None
+            self._tell(is_held=False)
             self._ended(run, left=False)
 
     def _ended(self, run: HeldRun, *, left: bool) -> None:
