@@ -1,6 +1,7 @@
 """`./dev fuzz [READER ...] [--seconds N] [--seed S]`: damaged and crafted files for every reader of table metadata.
 
-`./dev fuzz api` sends requests that are made from the OpenAPI of both ports to a started daemon.
+`./dev fuzz api` sends requests that are made from the OpenAPI of both ports to a started daemon. `./dev fuzz rows` has
+options of its own (`rows/command.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ _KEPT = Path(".dev/fuzz")
 
 def main() -> int:
     """Fuzz the named readers, by default all. Returns 1 if anything was found."""
+    if sys.argv[1:2] == ["rows"]:
+        from fuzz.rows.command import main as rows  # noqa: PLC0415 - imports pyspark
+
+        return rows(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
     parser.add_argument("readers", nargs="*", metavar="READER", help=f"what to fuzz: {', '.join(NAMES)}, or {API}")
     parser.add_argument("--seconds", type=float, default=60, help="for how long each reader (default: 60)")

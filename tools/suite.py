@@ -48,6 +48,7 @@ CORE = Part(name="core", tests=(str(SERVICES), "-m", "core", *IN_SESSIONS))
 LONG_UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, *IN_PROCESSES), environment={"LAKEWARDEN_PROGRAMS": "1000"})
 CHART = Part(name="chart", command=("./dev", "chart"))
 DOCS = Part(name="docs", command=("./dev", "docs"))
+ROWS = Part(name="rows", command=("./dev", "fuzz", "rows"))
 BENCH = Part(name="bench", command=("./dev", "bench", "--brief"))
 IMAGE = Part(name="image", command=("./dev", "image", "--debian"))
 
@@ -61,7 +62,7 @@ def everything(root: Path = ROOT) -> Sequence[Part]:
     """Return every test once. The folder of the chart's tests belongs to `./dev chart`."""
     folders = sorted(folder.name for folder in (root / SERVICES).iterdir() if any(folder.rglob("test_*.py")))
     services = [_of_services(name) for name in folders if name != "chart"]
-    return (LINT, LONG_UNIT, *services, BENCH, DOCS, CHART, IMAGE)
+    return (LINT, LONG_UNIT, *services, ROWS, BENCH, DOCS, CHART, IMAGE)
 
 
 def _of_services(folder: str) -> Part:

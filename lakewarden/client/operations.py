@@ -495,7 +495,9 @@ class Operations(Transport):
         idempotency_key: str | None = None,
         body: bodies.ApprovalRequest | None = None,
     ) -> None:
-        """Approve the deletion that waits. The approval counts once, and for no larger deletion. 409 if none waits."""
+        """Approve the deletion that waits. Its service is due then. The approval counts once, for a day, and for no
+        larger deletion. 409 if none waits.
+        """
         self._call(
             "POST",
             f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/approval",

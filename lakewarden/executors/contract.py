@@ -43,6 +43,8 @@ class Assignment:
     - `plan_bytes` is how large its plan may become, as far as that is known.
     - `retries` is how often in a row the last runs yielded. A smaller plan may succeed.
     - `rewrite_all` is the mark of a rewrite of all files (`TableView.rewrites_all`). None: what the service finds due.
+    - `retained`: an operator has approved a deletion that keeps everything from this commit on. A new plan keeps at
+      least that (`Plan.retained`).
     - `dry_run`: the run makes its plan, reports it and ends. Its plan step changes nothing.
     - `session_conf` is Spark configuration for the run's own session.
     """
@@ -66,6 +68,7 @@ class Assignment:
     plan_bytes: int | None = None
     retries: int = 0
     rewrite_all: str | None = None
+    retained: str | None = None
     dry_run: bool = False
     session_conf: Mapping[str, str] = field(default_factory=dict)
 
@@ -79,6 +82,9 @@ class Plan:
     when it is due. `files_to_delete` and `partitions_to_delete` are compared with the table's deletion budget.
     `files_in_table` is the base of its percentage. It may be a lower bound that suffices to show that the deletion is
     within the budget. `figures` are what a dry run shows.
+
+    `ends_with_run`: the plan leaves the timeline if the run does not carry it out. An approved deletion is then planned
+    anew, and keeps everything from the commit `retained` on. None if the plan does not say it.
     """
 
     instant: str | None
@@ -88,6 +94,8 @@ class Plan:
     partitions_to_delete: int | None = None
     files_in_table: int | None = None
     instants: int | None = None
+    ends_with_run: bool = False
+    retained: str | None = None
     figures: Mapping[str, int | float | str] = field(default_factory=dict)
 
     @property

@@ -44,8 +44,9 @@ class ServiceState:
     """The facts about one service of one table besides its metadata.
 
     `ours` are the instants that Lakewarden planned, as the store remembers them. If a plan of the format cannot carry
-    its author, it is recognised by them. `approval` is the block of a deletion that waits for an operator. `claimed` is
-    the block of a table that another daemon has claimed. `unguarded` are the pending instants with an executor that is
+    its author, it is recognised by them. `approval` is the block of a deletion that waits for an operator. `approved`:
+    an operator has approved a deletion, which is planned anew. `claimed` is the block of a table that another daemon
+    has claimed. `unguarded` are the pending instants with an executor that is
     proved dead, so that its heartbeat guards nothing. `unproved` is the block of a table with writers that were not
     seen to hold its lock. `rewrite_all` says in words that a rewrite of all files was asked for and has not ended.
     `lacking` says what is not proved of a table with a policy that asks for the proof.
@@ -56,6 +57,7 @@ class ServiceState:
     paused: str | None = None
     quarantined: str | None = None
     approval: Blocked | None = None
+    approved: bool = False
     backoff: Backoff | None = None
     idle: Idle | None = None
     ours: frozenset[str] = field(default_factory=frozenset)
@@ -174,11 +176,12 @@ def _plan_anew(
     if idle is not None:
         backlog = _since_idle(backlog, idle)
     verdict = policy.trigger.judge(backlog, now)
-    if not verdict.fires:
+    if not verdict.fires and not service_state.approved:
         return NotDue(reason=verdict.reason, again_at=verdict.again_at)
+    reason = "its deletion was approved" if service_state.approved else verdict.reason
     if policy.window is not None and not policy.window.contains(now):
-        return NotDue(reason=f"outside its window: {verdict.reason}", again_at=policy.window.next_start(now))
-    return Due(reason=verdict.reason)
+        return NotDue(reason=f"outside its window: {reason}", again_at=policy.window.next_start(now))
+    return Due(reason=reason)
 
 
 def _rewrite_all(

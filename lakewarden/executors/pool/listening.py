@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 from lakewarden.executors.contract import Assignment
+from lakewarden.executors.edge import edge
 from lakewarden.executors.pool.run_logs import LogLine, RunLogs
 from lakewarden.executors.pool.said import Said, said
 from lakewarden.executors.pool.worker_log import LogTail
+from lakewarden.planners.model.credentials import names_a_secret
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.storage.settings import StoreSettings
+from lakewarden.planners.settings import Settings
+from lakewarden.planners.storage.settings import Secret
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 _REMEMBERED = 1000
 _ROUNDS = 64
@@ -45,37 +53,48 @@ class Listening:
         *,
         logs: RunLogs | None,
         line: Callable[[WorkerLine], None] | None,
-        storage: Sequence[StoreSettings] = (),
+        settings: Sequence[Settings] = (),
     ) -> None:
+        """Follow the logs of these workers. `settings` are those of the stores and of Spark, for their secrets."""
         self._tails = {name: LogTail(directory / f"{name}.log") for name in names}
         self._logs = logs
         self._line = line
-        self._storage = storage
-        self._secrets: tuple[str, ...] | None = None
-        self._following = threading.Lock()
+        self._places: OrderedDict[Secret | str, None] = OrderedDict()
+        self._secrets: OrderedDict[str, None] = OrderedDict()
+        self._following = {name: threading.Lock() for name in names}
+        self._assigning = threading.Lock()  # held for no longer than a look: the control thread waits for it
         self._assigned: OrderedDict[RunId, Assignment] = OrderedDict()
+        for one in settings:
+            _remember(self._places, dict.fromkeys(_secrets_in(one.model_dump(mode="json"))))
 
     def assigned(self, assignment: Assignment) -> None:
         """Note that a worker has a run from now on."""
-        with self._following:
-            self._assigned[assignment.run] = assignment
-            while len(self._assigned) > _REMEMBERED:
-                self._assigned.popitem(last=False)
+        with self._assigning:
+            _remember(self._assigned, {assignment.run: assignment})
+            _remember(self._places, dict.fromkeys(_secrets_in(assignment.catalog)))
 
     def follow(self, runs: Mapping[str, Collection[RunId]]) -> None:
-        """Pass on what each worker has written since the last call. `runs` are those that each worker has now."""
-        with self._following:
-            for name in self._tails:
-                self._pass_on(name, self._tails[name].lines(), runs.get(name, ()))
+        """Pass on what each worker has written since the last call. `runs` are those that each worker has now.
+
+        A worker with its last lines on their way in another thread is left out.
+        """
+        for name, following in self._following.items():
+            if following.acquire(blocking=False):
+                try:
+                    with edge("worker_log_not_followed", worker=name):
+                        self._pass_on(name, self._tails[name].lines(), runs.get(name, ()))
+                finally:
+                    following.release()
 
     def finish(self, name: str, runs: Collection[RunId], reason: str) -> None:
         """Pass on the last lines of a worker that is gone with these runs, and add the reason to their logs."""
-        with self._following:
-            for _ in range(_ROUNDS):
-                lines = self._tails[name].lines()
-                if not lines:
-                    break
-                self._pass_on(name, lines, runs)
+        with self._following[name]:
+            with edge("worker_log_not_followed", worker=name):
+                for _ in range(_ROUNDS):
+                    lines = self._tails[name].lines()
+                    if not lines:
+                        break
+                    self._pass_on(name, lines, runs)
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             for run in runs:
                 self._add(run, [LogLine(at=now, source="daemon", level="warning", message=reason)])
@@ -83,7 +102,8 @@ class Listening:
     def _pass_on(self, name: str, lines: Sequence[str], runs: Collection[RunId]) -> None:
         if not lines:
             return
-        found = [said(line, secrets=self._of_stores()) for line in lines]
+        secrets = self._secrets_now()  # a worker reads a secret for each new connection
+        found = [said(line, secrets=secrets) for line in lines]
         by_run: dict[RunId, list[LogLine]] = {}
         for one in found:
             for run in self._owners(one, runs):
@@ -93,7 +113,7 @@ class Listening:
         if self._line is None:
             return
         for one in found:
-            about = None if one.run is None else self._assigned.get(one.run)
+            about = None if one.run is None else self._assignment(one.run)
             self._line(WorkerLine(worker=name, line=one.line, about=about))
 
     def _add(self, run: RunId, lines: Sequence[LogLine]) -> None:
@@ -103,23 +123,43 @@ class Listening:
     def _owners(self, one: Said, runs: Collection[RunId]) -> Collection[RunId]:
         if one.run is None:
             return runs
-        return [one.run] if one.run in self._assigned else []
+        return [] if self._assignment(one.run) is None else [one.run]
 
-    def _of_stores(self) -> tuple[str, ...]:
-        """Return the secrets of the stores, which libraries may write into their messages."""
-        if self._secrets is None:
-            found = []
-            for store in self._storage:
-                try:
-                    values = store.hadoop_properties()
-                except PermanentError:  # the secret is missing, so no library has it
-                    continue
-                found += [value for key, value in values.items() if _is_secret(key)]
-            self._secrets = tuple(found)
-        return self._secrets
+    def _assignment(self, run: RunId) -> Assignment | None:
+        with self._assigning:
+            return self._assigned.get(run)
+
+    def _secrets_now(self) -> Sequence[str]:
+        """Return the secrets as they are now and as they were, which libraries may write into their messages."""
+        with self._assigning:
+            places = list(self._places)
+        found = []
+        for place in places:
+            with contextlib.suppress(PermanentError):  # the secret is missing, so no library has it
+                found.append(place if isinstance(place, str) else place.value())
+        with self._assigning:
+            _remember(self._secrets, dict.fromkeys(found))
+            return sorted(self._secrets, key=len, reverse=True)  # one may be the beginning of another
 
 
-def _is_secret(key: str) -> bool:
-    named = key.lower()
-    words = ("secret", "key", "token", "password", "credential")
-    return any(word in named for word in words) and not named.endswith("provider")
+def _remember(known: OrderedDict[_K, _V], more: Mapping[_K, _V]) -> None:
+    for key, value in more.items():
+        known[key] = value
+        known.move_to_end(key)
+    while len(known) > _REMEMBERED:
+        known.popitem(last=False)
+
+
+def _secrets_in(value: Any, *, secret: bool = False) -> Iterator[Secret | str]:
+    """Yield the secrets in settings as JSON: by their place, or as they stand behind the name of a secret."""
+    match value:
+        case {"env": str() | None as env, "file": str() | None as file}:
+            yield Secret.model_construct(env=env, file=Path(file or ""))  # even if it is none, nothing is raised
+        case dict():
+            for key, one in value.items():
+                yield from _secrets_in(one, secret=names_a_secret(str(key)))
+        case list():
+            for one in value:
+                yield from _secrets_in(one, secret=secret)
+        case str() if secret:
+            yield value

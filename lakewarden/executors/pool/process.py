@@ -62,6 +62,11 @@ class WorkerProcess:
         """The worker's process id. It is also the id of its process group."""
         return self._process.pid
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether a call of `wait_until_gone` has found no living process of it."""
+        return self._gone
+
     def kill(self) -> None:
         """Kill the worker, its JVM and everything else that it started, all at once. Returns at once."""
         with self._ending:

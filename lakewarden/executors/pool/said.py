@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakewarden.executors.pool.run_logs import LONGEST_LINE, LogLine
-from lakewarden.planners.model.credentials import without_credentials
+from lakewarden.planners.model.credentials import REDACTED, names_a_secret, without_credentials
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.printable import printable
 
@@ -43,7 +43,7 @@ def said(text: str, *, secrets: Collection[str] = ()) -> Said:
             logger=_text(known, "logger"),
             message=_clean(message, secrets),
             fields={
-                printable(str(name)): _clean(str(value), secrets)
+                printable(str(name)): REDACTED if names_a_secret(name) else _clean(str(value), secrets)
                 for name, value in known.items()
                 if name not in _KNOWN and value is not None
             },

@@ -25,6 +25,7 @@ from lakewarden.executors.contract import (
     Succeeded,
     WorkerEnd,
 )
+from lakewarden.executors.edge import edge
 from lakewarden.executors.pool.breaker import ProfileBreaker
 from lakewarden.executors.pool.leftovers import Marks
 from lakewarden.executors.pool.listening import Listening, WorkerLine
@@ -57,6 +58,7 @@ from lakewarden.planners.storage.settings import StoreSettings
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_SECONDS = 0.2
+_AFTER_A_BUG = timedelta(seconds=1)
 _OUT_OF_TIME = "it was not told in time that it may live on"
 _UTF_8 = ("UTF-8", "UTF8")
 _OTHER_NAMES = (
@@ -100,7 +102,7 @@ class WorkerPool:
         self._restarted = restarted
         self._directory = directory
         self._names = [f"worker-{n}" for n in range(1, profile.workers + 1)]
-        self._listening = Listening(directory, self._names, logs=logs, line=line, storage=storage)
+        self._listening = Listening(directory, self._names, logs=logs, line=line, settings=[profile, *storage])
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._workers: list[LivingWorker] = []
@@ -245,7 +247,9 @@ class WorkerPool:
             while self._is_out_of_time() or not self._is_needed(name):
                 if self._closing.wait(_LOOK_EVERY_SECONDS):
                     return
-            pause = self._live(f"{name}.{life}", self._directory / f"{name}.log", backoff)
+            pause = _AFTER_A_BUG
+            with edge("session_worker_not_kept", worker=name):
+                pause = self._live(f"{name}.{life}", self._directory / f"{name}.log", backoff)
             with self._lock:
                 self._need.gone(name)
             if self._closing.wait(pause.total_seconds()):
@@ -267,11 +271,15 @@ class WorkerPool:
             log.warning("session_worker_not_started", worker=name, reason=str(error))
             self._restarted(WorkerEnd.NOT_STARTED)
             return backoff.after_death()
-        self._listen(worker)
+        with edge("session_worker_not_heard", worker=name):
+            self._listen(worker)
         with self._lock:  # the worker ends itself when a permit has expired
             worker.fault = worker.fault or worker.watchdog.overdue(self._clock.monotonic())
-        worker.process.wait_until_gone()
-        worker.process.tidy_up()
+        while not worker.process.is_gone:  # its runs are lost only then
+            with edge("session_worker_not_gone", worker=name):
+                worker.process.wait_until_gone()
+        with edge("session_worker_not_tidied_up", worker=name):
+            worker.process.tidy_up()
         self._reap(worker)
         if not self._closing.is_set():
             self._restarted(worker.end)
@@ -375,7 +383,8 @@ class WorkerPool:
         if pause is not None:
             log.warning("breaker_opened", seconds=pause.total_seconds(), reason=unable)
         reason = worker.why_gone
-        self._listening.finish(worker.log.stem, lost, f"session worker {worker.name} is gone: {reason}")
+        with edge("worker_log_not_finished", worker=worker.name):
+            self._listening.finish(worker.log.stem, lost, f"session worker {worker.name} is gone: {reason}")
         if not worker.stopping:
             log.warning("session_worker_gone", worker=worker.name, reason=reason, runs_lost=len(lost))
         for run in lost:
@@ -387,17 +396,20 @@ class WorkerPool:
 
     def _supervise(self) -> None:
         while not self._closing.wait(_LOOK_EVERY_SECONDS):
-            now = self._clock.monotonic()
             with self._lock:
                 workers = list(self._workers)
                 runs = {w.log.stem: frozenset(w.runs) for w in workers}
-                faults = [(w, fault) for w in workers if (fault := w.watchdog.fault(now))]
-            for worker, fault in faults:
-                self._kill(worker, fault)
+            for worker in workers:
+                with edge("session_worker_not_supervised", worker=worker.name):
+                    with self._lock:
+                        fault = worker.watchdog.fault(self._clock.monotonic())
+                    if fault is not None:
+                        self._kill(worker, fault)
             self._listening.follow(runs)
             for worker in workers:
-                self._retire_if_worn(worker)
-                keep_within(worker.log)
+                with edge("session_worker_not_supervised", worker=worker.name):
+                    self._retire_if_worn(worker)
+                    keep_within(worker.log)
 
     def _retire_if_worn(self, worker: LivingWorker) -> None:
         """If a worker is worn or not needed, give it no new runs. Ask it to stop when it has none. Its keeper starts

@@ -10,9 +10,12 @@ import json
 import threading
 import urllib.request
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any
 
 import structlog
+
+from lakewarden.executors.edge import edge
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +50,9 @@ def _watch(web_ui: str, application: str, end: Callable[[str], object]) -> None:
     pause, looks = threading.Event(), 0
     while looks < _LOOKS:
         pause.wait(_EVERY_SECONDS)
-        why = _look(f"{web_ui.rstrip('/')}/json/", application)
+        why = None
+        with edge("master_not_understood"):
+            why = _look(f"{web_ui.rstrip('/')}/json/", application)
         looks = looks + 1 if why is not None else 0
     end(f"the session has no application: {why}")
 
@@ -56,7 +61,7 @@ def _look(address: str, application: str) -> str | None:
     try:
         with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - the profile allows http and https
             told = json.loads(answer.read(_MOST_BYTES))
-    except (OSError, ValueError, RecursionError) as away:
+    except (OSError, ValueError, RecursionError, HTTPException) as away:
         log.debug("master_does_not_answer", reason=str(away))
         return None
     return gone_from(told, application) if isinstance(told, dict) else None

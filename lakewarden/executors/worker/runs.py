@@ -26,6 +26,7 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
+from lakewarden.executors.edge import edge
 from lakewarden.executors.pool.supervision import Allowance, allowance
 from lakewarden.executors.progress import RunProgress, StagesDone
 from lakewarden.executors.protocol import Cancel, FromWorker, PermitAnswer
@@ -140,7 +141,8 @@ class WorkerRun:
     def _cancel_jobs(self, session: Session) -> None:
         """Cancel again and again. Spark cancels only the jobs that are active at that moment."""
         while not self._ended.is_set():
-            session.cancel_jobs(self.assignment.run)
+            with edge("jobs_not_cancelled"):
+                session.cancel_jobs(self.assignment.run)
             self._ended.wait(_CANCEL_AGAIN_SECONDS)
 
     def _ask(self, step: Step, plan: Plan | None) -> Granted | Refused:

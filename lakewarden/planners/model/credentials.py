@@ -8,17 +8,27 @@ from collections.abc import Collection
 REDACTED = "REDACTED"
 
 _IN_ADDRESS = re.compile(r"://[^/@\s]{1,512}@")
+_WORDS = (  # each begins with a letter that is found quickly
+    r"secret|passw|passphrase|token|credential|signature|connection[.\-_]?string|s(?:as|ig)(?<![a-z]s..)(?![a-z])|pwd|"
+    r"(?:access|account|api|customer|decryption|encryption|private|shared|sse)[.\-_]?key"
+)
 _NAMED = re.compile(
-    r"""(?ix)
-    ([\w.\-]{0,64}(?:secret|password|passwd|token|credential|account\.key|access[.\-_]?key|private[.\-_]?key|signature)[\w.\-]{0,64})
-    (["']?\s{0,3}[=:]\s{0,3}["']?)
-    ([^\s"',;&)}\]]{3,4096})
+    rf"""(?ix)
+    ((?:{_WORDS})[\w.\-]{{0,64}})
+    (["']?\s{{0,3}}[=:]\s{{0,3}}["']?)
+    ([^\s"',;&)}}\]]{{3,4096}})
     """
 )
+_NAME = re.compile(rf"{_WORDS}|authorization|cookie|jaas|private|(?<![a-z])pass(?![a-z])", re.IGNORECASE)
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=\-]{8,4096}")
 _AWS_KEY = re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")
 _SHORTEST = 6
 """A shorter secret is not looked for, because it is part of many words."""
+
+
+def names_a_secret(key: str) -> bool:
+    """Whether a key of a configuration, a property or a header has a name of a secret. A provider is a class."""
+    return _NAME.search(key) is not None and not key.lower().endswith(("provider", "provider.type"))
 
 
 def without_credentials(text: str, *, secrets: Collection[str] = ()) -> str:

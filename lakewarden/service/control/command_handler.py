@@ -119,10 +119,10 @@ class CommandHandler:
         self._run_requests.answer_waiting()
 
     def _end_rewrite(self, ended: RewriteEnded) -> bool:
-        there = self._rewrites.end(ended.table, ended.service)
-        if there:
-            self._audit_log.note(ended.caller, ActKind.REWRITE_WITHDRAWN, table=ended.table, service=ended.service)
-        return there
+        if not self._rewrites.has(ended.table, ended.service):
+            return False
+        self._audit_log.note(ended.caller, ActKind.REWRITE_WITHDRAWN, table=ended.table, service=ended.service)
+        return self._rewrites.end(ended.table, ended.service)
 
     def _pause(self, asked: PauseAsked) -> None:
         kind = ActKind.RESUMED if asked.reason is None else ActKind.PAUSED

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import structlog
 
+from lakewarden.executors.edge import edge
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.service.store.port import Store
 
@@ -49,10 +50,8 @@ def watching(store: Store) -> Iterator[None]:
     def repeat() -> None:
         watch, seconds = StoreWatch(store), EVERY_SECONDS
         while not over.wait(seconds):
-            try:
+            with edge("store_watch_failed"):
                 seconds = watch.look()
-            except Exception:
-                log.exception("store_watch_failed")
 
     thread = threading.Thread(target=repeat, name="store-watch", daemon=True)
     thread.start()

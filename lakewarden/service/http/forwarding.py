@@ -13,10 +13,11 @@ from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import TemporaryError, UnknownError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.control.plane import ControlPlane, TableOwner
+from lakewarden.service.http.registered import CONTROL_THREAD_ANSWERS_WITHIN
 from lakewarden.service.state.readers.threads import PlacedThreads
 
 FORWARDED_FOR = "Lakewarden-Forwarded-For"
@@ -27,17 +28,21 @@ _AGAIN = timedelta(seconds=5)
 _RUNS, _LOG = "/v1/runs/", "/log"
 _HOPS = 16
 _CONNECT_SECONDS = 3.0
-_ANSWER_SECONDS = 6 * 60.0  # longer than the longest barrier
+_READ_SECONDS = 3.0
+_ACT_SECONDS = CONTROL_THREAD_ANSWERS_WITHIN.total_seconds() + 10
+_BARRIER_SECONDS = 6 * 60.0  # longer than the longest barrier
 _OF_THE_CONNECTION = frozenset({"connection", "content-length", "date", "host", "keep-alive", "transfer-encoding"})
+_OF_THE_PAGE = ("origin", "sec-fetch-")
+"""What a browser says of the page that sends a request. It names this replica, which has judged it."""
 
 
 def forwarding(plane: ControlPlane, kind: type[APIRoute]) -> type[APIRoute]:
     """Return the kind of route that lets the owner of the `{table}` in its path answer, or that of the `{run}` if only
     it has the progress or the log. Here it does what `kind` does.
 
-    If no replica can answer, the answer is 503 and names the owner.
+    If no replica can answer, the answer is 503 and names the owner. It says whether an act may have been carried out.
     """
-    hops = PlacedThreads(most=_HOPS, of_a_place=_HOPS)  # an owner that answers slowly delays only these requests
+    hops = PlacedThreads(most=4 * _HOPS, of_a_place=_HOPS)  # one that is slow delays only others of its kind and owner
 
     class ForwardingRoute(kind):  # type: ignore[misc, valid-type]
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -60,7 +65,9 @@ def forwarding(plane: ControlPlane, kind: type[APIRoute]) -> type[APIRoute]:
 
             async def pass_on(request: Request, owner: TableOwner) -> Response:
                 body = await request.body()
-                passed_on = hops.submit(lambda: _passed_on(request, body, owner), place=owner.url)
+                seconds = _patience(request)
+                place = f"{owner.url} within {seconds:g} s"
+                passed_on = hops.submit(lambda: _passed_on(request, body, owner, seconds=seconds), place=place)
                 return await asyncio.wrap_future(passed_on)
 
             return answer
@@ -110,21 +117,38 @@ def _about(request: Request) -> tuple[str, str]:
     return (f"run {run}", run) if table is None else (f"table {table}", table)
 
 
-def _passed_on(request: Request, body: bytes, owner: TableOwner) -> Response:
+def _patience(request: Request) -> float:
+    """Return how many seconds an answer may take. The control thread answers a dry run, and all that acts."""
+    if request.method == "POST" and request.url.path.endswith("/barrier"):
+        return _BARRIER_SECONDS
+    asks = request.method in _ONLY_ASKS and not request.url.path.endswith("/dry-run")
+    return _READ_SECONDS if asks else _ACT_SECONDS
+
+
+def _passed_on(request: Request, body: bytes, owner: TableOwner, *, seconds: float) -> Response:
+    """Return the answer of the owner. Raises TemporaryError if nothing was done, and else UnknownError."""
     address = urlsplit(owner.url)
     connection = _connection(address)
+    owns = f"replica {owner.id} owns {_about(request)[0]}, and"
     try:
-        connection.connect()
-        connection.sock.settimeout(_ANSWER_SECONDS)
+        try:
+            connection.connect()
+        except OSError as away:
+            raise TemporaryError(f"{owns} cannot be reached at {owner.url}: {away}", delay=_AGAIN) from away
+        connection.sock.settimeout(seconds)
         asked = request.scope["raw_path"].decode("ascii")  # as it came: decoded, it would be another path
         path = address.path.rstrip("/") + asked + (f"?{request.url.query}" if request.url.query else "")
-        headers = {**_passing(request.headers), FORWARDED_FOR: _about(request)[1]}
+        sent = {name: value for name, value in request.headers.items() if not name.startswith(_OF_THE_PAGE)}
+        headers = {**_passing(sent), FORWARDED_FOR: _about(request)[1]}
         connection.request(request.method, path, body=body, headers=headers)
         answer = connection.getresponse()
         return Response(answer.read(), answer.status, headers=_passing(dict(answer.getheaders())))
     except (OSError, http.client.HTTPException) as away:
-        where = f"replica {owner.id} owns {_about(request)[0]}, and cannot be reached at {owner.url}"
-        raise TemporaryError(f"{where}: {away}", delay=_AGAIN) from away
+        silent = f"{owns} does not answer at {owner.url}: {away}"
+        if request.method in _ONLY_ASKS:
+            raise TemporaryError(silent, delay=_AGAIN) from away
+        find_out = "it is not known whether the request was carried out: GET /v1/runs and GET /v1/audit tell"
+        raise UnknownError(f"{silent}; {find_out}") from away
     finally:
         connection.close()
 

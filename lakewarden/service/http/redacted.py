@@ -5,19 +5,15 @@ secrets are hidden. It can be read again, and tables can be registered beside it
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from lakewarden.planners.model.credentials import REDACTED, names_a_secret, without_credentials
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.model.configuring.registration import Registering
 from lakewarden.service.model.configuring.reload import Reloading
 
-REDACTED = "REDACTED"
-
-_SECRET = re.compile(r"(secret|password|passwd|token|credential|account\.key|access\.?-?_?key|private)", re.IGNORECASE)
-_IN_ADDRESS = re.compile(r"://[^/@\s]*@")
 _PLACES = frozenset({"env", "file"})
 
 
@@ -53,16 +49,14 @@ def _without_secrets(value: Any, *, secret: bool = False) -> Any:
     match value:
         case dict():
             place = set(value) <= _PLACES
-            return {key: _without_secrets(one, secret=not place and _named(key)) for key, one in value.items()}
+            return {
+                key: _without_secrets(one, secret=not place and names_a_secret(str(key))) for key, one in value.items()
+            }
         case list():
             return [_without_secrets(one, secret=secret) for one in value]
         case str() if secret:
             return REDACTED
         case str():
-            return _IN_ADDRESS.sub(f"://{REDACTED}@", value)
+            return without_credentials(value)
         case _:
             return value
-
-
-def _named(key: Any) -> bool:
-    return bool(_SECRET.search(str(key)))

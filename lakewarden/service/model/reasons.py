@@ -143,8 +143,9 @@ BLOCKS: tuple[Reason, ...] = (
         "pointer_behind",
         r"is a newer version of this table than|is a version of this table beside those|clients believe the hint",
         "The folder of the table has a version that its catalog, or its hint of the newest version, does not know.",
-        "Let one catalog alone have the table, at its newest version. Correct or delete the hint that the sentence "
-        "names (`version-hint.text` of a Hadoop catalog).",
+        "Let one catalog alone have the table, at its newest version. If the pointer was set back on purpose, move the "
+        "newer versions away. Correct or delete the hint that the sentence names (`version-hint.text` of a Hadoop "
+        "catalog).",
     ),
     _reason(
         "shared_folder",
@@ -200,6 +201,12 @@ BLOCKS: tuple[Reason, ...] = (
         r"two deletion vectors",
         "A data file has two deletion vectors, so no engine can read it.",
         "Replace both by one vector with the rows of both.",
+    ),
+    _reason(
+        "deletes_by_dropped_column",
+        r"deletes rows by the column .*, which was dropped",
+        "Live equality deletes delete by a column that was dropped, so no engine can read the current snapshot.",
+        "Have the column again under its field id, rewrite all files, and drop it again, as the sentence says.",
     ),
     _reason(
         "manifest_list_lost",

@@ -58,6 +58,9 @@ class ApprovalRow:
     `files` and `partitions` would be deleted. `files_in_table` were counted in the table with this `identity`. It is
     shown because it is beyond the budget, because it is the `first` of the table, or because its policy keeps less than
     was kept before (`shorter` says it).
+
+    `instant` is the plan, if it waits on the timeline. Else an approved deletion is planned anew. It then keeps
+    everything from the commit `retained` on; None if the plan that was shown did not say it.
     """
 
     table: TableId
@@ -72,6 +75,7 @@ class ApprovalRow:
     approved_at: datetime | None = None
     first: bool = False
     shorter: str | None = None
+    retained: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
-import structlog
-
+from lakewarden.executors.edge import edge
 from lakewarden.service.ownership.claims import Claims
-
-log = structlog.get_logger(__name__)
 
 
 class ClaimKeeper:
@@ -31,7 +28,5 @@ class ClaimKeeper:
 
     def _keep(self) -> None:
         while not self._ending.wait(self._every.total_seconds()):
-            try:
+            with edge("claims_not_maintained"):  # without renewals every run would be ended
                 self._claims.maintain()
-            except Exception:  # the edge of the thread: without renewals every run would be ended
-                log.exception("claims_not_maintained")

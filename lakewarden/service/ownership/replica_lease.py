@@ -13,16 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-import structlog
-
 from lakewarden.executors.contract import Pool
+from lakewarden.executors.edge import edge
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.service.events.listener import Listener
 from lakewarden.service.model.replica import Replica, ReplicaId
 from lakewarden.service.store.port import Store
-
-log = structlog.get_logger(__name__)
 
 RENEWALS_IN_A_LEASE = 6
 SAFE_PART_OF_A_LEASE = 2 / 3
@@ -218,7 +215,5 @@ class ReplicaLeaseKeeper:
 
     def _repeat(self, act: Callable[[], None], seconds: float) -> None:
         while not self._over.wait(seconds):
-            try:
+            with edge("lease_watch_failed", act=act.__name__):
                 act()
-            except Exception:
-                log.exception("lease_watch_failed", act=act.__name__)

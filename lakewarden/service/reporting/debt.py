@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from lakewarden.executors.edge import edge
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
@@ -113,12 +114,11 @@ def _sample_on(sampler: DebtSampler, clock: Clock, over: threading.Event) -> Non
             return
         if clock.now() < due:  # the clock was set back
             continue
-        try:
-            sampler.sample(due)
-        except TemporaryError as error:
-            log.warning("store_unavailable", error=str(error))
-        except Exception:  # the edge of a thread: a bug in a curve must not end it
-            log.exception("debt_not_measured")
+        with edge("debt_not_measured"):
+            try:
+                sampler.sample(due)
+            except TemporaryError as error:
+                log.warning("store_unavailable", error=str(error))
 
 
 def next_minute(now: datetime) -> datetime:

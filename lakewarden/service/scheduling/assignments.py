@@ -17,6 +17,7 @@ def assignment_of(
     seen: TableView | None,
     largest_plan: int | None,
     retries: int,
+    retained: str | None,
 ) -> Assignment:
     """Return what the worker of a run needs to know. `seen` is the newest view of the table, if there is one."""
     policy = table.policies[run.service]
@@ -41,6 +42,7 @@ def assignment_of(
         plan_bytes=None if seen is None else plan_bytes(seen, run.service, run.instant),
         retries=retries,
         rewrite_all=run.rewrite_all,
+        retained=retained,
         dry_run=run.dry_run,
         session_conf=policy.session,
     )

@@ -77,17 +77,14 @@ class Requests:
         for service, instant in self._completed.vanished(table, view, active=active).items():
             self._service_states.quarantine(table.id, service, vanished(instant))
         ours = {service: self._ours(view, service) for service in table.policies}
-        decisions = {
-            service: self._decide(table, service, view, active.get(service), ours[service], asked=False)
-            for service in table.policies
-        }
+        proof = self._table_proofs.lacking(table, view)  # once for all services: it looks at the whole timeline
+        each = table.policies
+        decisions = {one: self._decide(table, one, view, active.get(one), ours[one], lacking=proof) for one in each}
         self._remember(table, decisions)
         if table.mode is Mode.OBSERVE:
-            self._planned[table.id] = {
-                service: self._decide(table, service, view, None, ours[service], asked=False, mode=Mode.PLAN)
-                for service in table.policies
-            }
-        due = {service: decision for service, decision in decisions.items() if isinstance(decision, Due)}
+            plan = {one: self._decide(table, one, view, None, ours[one], lacking=proof, mode=Mode.PLAN) for one in each}
+            self._planned[table.id] = plan
+        due = {service: found for service, found in decisions.items() if isinstance(found, Due)}
         queued = [
             self._queue(table, service, view, due[service], by=POLICY)
             # Cleans first: a clean that was left unfinished is finished before anything else is committed.
@@ -101,14 +98,15 @@ class Requests:
     ) -> Run | Blocked | NotDue | WouldRun | DoesNotApply:
         """Queue a run that an operator asked for. The trigger is skipped, a block is not."""
         self._look_at(table, view)
-        decision = self._decide(table, service, view, active, self._ours(view, service), asked=True)
-        if isinstance(decision, Due):
-            return self._queue(table, service, view, decision, by=by)
-        return decision
+        decision = self.would(table, service, view, active)
+        return self._queue(table, service, view, decision, by=by) if isinstance(decision, Due) else decision
 
-    def would(self, table: Table, service: Service, view: TableView, active: Run | None) -> Decision:
+    def would(
+        self, table: Table, service: Service, view: TableView, active: Run | None, *, rewrite: RewriteRow | None = None
+    ) -> Decision:
         """Return the decision that `ask` would make. Nothing is queued or stored."""
-        return self._decide(table, service, view, active, self._ours(view, service), asked=True)
+        ours, lacking = self._ours(view, service), self._table_proofs.lacking(table, view)
+        return self._decide(table, service, view, active, ours, lacking=lacking, asked=True, rewrite=rewrite)
 
     def ask_for_all(
         self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str, dry_run: bool
@@ -129,12 +127,12 @@ class Requests:
         if isinstance(mark, Blocker):
             return Blocked(reason=mark.reason, remedy=mark.remedy)
         row = self._rewrites.asked(table, service, view, mark, by=by)
+        if active is not None and dry_run:
+            return Blocked(reason=f"run {active.id} is active", remedy="ask again when it has ended")
         if active is not None:
-            if dry_run:
-                return Blocked(reason=f"run {active.id} is active", remedy="ask again when it has ended")
             self._rewrites.begin(row)
             return active
-        decision = self._decide(table, service, view, None, self._ours(view, service), asked=True, rewrite=row)
+        decision = self.would(table, service, view, None, rewrite=row)
         if not isinstance(decision, Due):
             return decision
         if dry_run:
@@ -143,8 +141,7 @@ class Requests:
         try:
             return self._queue(table, service, view, decision, by=by, rewrite=row)
         except TemporaryError as error:
-            said = f"a rewrite of all files of {table.id} was requested, and its first run could not be stored"
-            raise UnknownError(f"{said}: {error}") from error
+            raise UnknownError(f"the first run of the rewrite of {table.id} could not be stored: {error}") from error
 
     def unreadable(self, table: Table, reason: str) -> None:
         """Store that nothing can be decided on a table."""
@@ -194,8 +191,8 @@ class Requests:
         pending = view.timeline.pending(service)
         if not pending:  # the author matters only for pending plans
             return frozenset()
-        signed = {plan.time for plan in pending if plan.author is not None}
-        return self._store.instants(identity=str(view.identity), service=service) | signed
+        signed = self._store.instants(identity=str(view.identity), service=service)
+        return signed | {plan.time for plan in pending if plan.author is not None}
 
     def _decide(
         self,
@@ -205,7 +202,8 @@ class Requests:
         active: Run | None,
         ours: frozenset[str],
         *,
-        asked: bool,
+        lacking: str | None,
+        asked: bool = False,
         rewrite: RewriteRow | None = None,
         mode: Mode | None = None,
     ) -> Decision:
@@ -229,7 +227,8 @@ class Requests:
                     rewrite_all=None if rewrite is None else in_words(rewrite),
                     mode=mode or table.mode,
                 ),
-                lacking=self._table_proofs.lacking(table, view),
+                approved=self._approvals.is_due(table, service, view),
+                lacking=lacking,
             ),
             now=self._clock.now(),
             asked=asked,

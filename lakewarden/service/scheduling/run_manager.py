@@ -16,6 +16,7 @@ from lakewarden.executors.contract import (
     Failed,
     FailureKind,
     Lost,
+    NothingToDo,
     PoolEvent,
     Started,
     Yielded,
@@ -75,6 +76,7 @@ class RunManager:
         self._permit_queue = permit_queue
         self._barriers = state.barriers
         self._service_states = state.service_states
+        self._approvals = state.approvals
         self._precedence = precedence
         self._dead_executors = ownership.dead_executors
         self._clock = resources.clock
@@ -198,6 +200,7 @@ class RunManager:
                 seen=None if seen is None else seen.view,
                 largest_plan=self._service_states.largest_plan(run.table, run.service),
                 retries=self._service_states.tries(run.table, run.service),
+                retained=self._approvals.retained(run),
             )
             profile = self._precedence.profile(run)
             self._active_runs.placed(leased, profile)  # before a worker has it, so that every answer reaches that one
@@ -284,6 +287,8 @@ class RunManager:
                 self._permit_queue.asked(run, event)
             case Ended():
                 hung = self._permit_queue.left(run)
+                if isinstance(event.outcome, NothingToDo) and not run.dry_run:
+                    self._approvals.end(run)
                 yielded = isinstance(event.outcome, Yielded)
                 self.settler.ended(run, Gone(reason=hung, proved=True) if yielded and hung else event.outcome)
             case Lost():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import assert_never
 
 from lakewarden.executors.contract import Pool
@@ -33,6 +32,7 @@ class TableProofs:
         """Return the checks of a table. `failure` is why it could not be observed the last time."""
         signs = self._signs.of(table.id)
         hook = self._formats[table.format].commit_hook
+        capacities = {name: (pool, pool.capacity()) for name, pool in dict(self._pools).items()}
         return proofs(
             ProofFacts(
                 table=table,
@@ -46,8 +46,8 @@ class TableProofs:
                 foreign_services=self._foreign_services.of(table.id),
                 kept_by_others=self._kept_by_others.of(table.id),
                 claimed=self._claims.blocked(table.id),
-                slots=self._slots(),
-                resting=frozenset(name for name, pool in dict(self._pools).items() if pool.capacity().resting),
+                slots={name: self._slots(name, pool, now.slots) for name, (pool, now) in capacities.items()},
+                resting=frozenset(name for name, (_, now) in capacities.items() if now.resting),
             )
         )
 
@@ -65,14 +65,10 @@ class TableProofs:
         lacking = missing(self.of(table, view), table)
         return in_words(lacking) or None
 
-    def _slots(self) -> Mapping[str, int]:
-        """Return the slots of the workers by profile. Workers that were up once have their jars. That they are replaced
-        now, after so many runs, says nothing of a table.
+    def _slots(self, name: str, pool: Pool, slots: int) -> int:
+        """Return the slots of the workers of a profile. Workers that were up once have their jars. That they are
+        replaced now, after so many runs, says nothing of a table.
         """
-        found = {}
-        for name, pool in dict(self._pools).items():
-            slots = pool.capacity().slots
-            if slots:
-                self._were_up[name] = pool
-            found[name] = slots or int(self._were_up.get(name) is pool)
-        return found
+        if slots:
+            self._were_up[name] = pool
+        return slots or int(self._were_up.get(name) is pool)

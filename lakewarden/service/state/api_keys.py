@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import structlog
 
+from lakewarden.executors.edge import edge
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.registry import FORMATS
@@ -75,7 +76,8 @@ class ApiKeys:
 
         def run() -> None:
             while not over.wait(every.total_seconds()):
-                self.refresh()
+                with edge("api_keys_not_read"):
+                    self.refresh()
 
         threading.Thread(target=run, name="api-keys", daemon=True).start()
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.clock import Clock
@@ -19,6 +20,9 @@ from lakewarden.service.model.rows import ApprovalRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.rules.budget import unapproved
 from lakewarden.service.store.port import Store
+
+APPROVED_FOR = timedelta(days=1)
+"""An approval of a deletion that is planned anew ends after this time, because the table has changed since."""
 
 _LOOKED_AT = 500
 """So many runs of a service are looked at to find one that has deleted."""
@@ -42,7 +46,7 @@ class Approvals:
     def missing(self, table: Table, run: Run, plan: Plan, view: TableView) -> str | None:
         """Return what of a plan needs an approval, or None if nothing does or it is approved."""
         row = self._rows.get((table.id, run.service))
-        if row is not None and _covers(row, run, plan):
+        if row is not None and _covers(row, run, plan, self._clock.now()):
             return None
         first, shorter = self._is_first(table, run), self._shorter(table, run, view)
         return unapproved(plan, table.budget, first=first, shorter=shorter)
@@ -54,29 +58,45 @@ class Approvals:
                 table=table.id,
                 service=run.service,
                 identity=run.identity,
-                instant=plan.instant,
+                instant=None if plan.ends_with_run else plan.instant,
                 files=plan.files_to_delete or 0,
                 files_in_table=plan.files_in_table,
                 partitions=plan.partitions_to_delete or 0,
                 asked_at=self._clock.now(),
                 first=self._is_first(table, run),
                 shorter=self._shorter(table, run, view),
+                retained=plan.retained if plan.ends_with_run else None,
             )
         )
+
+    def retained(self, run: Run) -> str | None:
+        """Return the commit from which on a run keeps everything by its approval. None if no approval says it."""
+        row = self._rows.get((run.table, run.service))
+        return row.retained if row is not None and _counts(row, run.identity, self._clock.now()) else None
+
+    def is_due(self, table: Table, service: Service, view: TableView) -> bool:
+        """Whether the service has an approved deletion to plan anew."""
+        row = self._rows.get((table.id, service))
+        return row is not None and row.instant is None and _counts(row, str(view.identity), self._clock.now())
+
+    def end(self, run: Run) -> None:
+        """Forget an approval after a run that found nothing to delete."""
+        row = self._rows.get((run.table, run.service))
+        if row is not None and row.instant is None and row.approved_by is not None:
+            self._forget(run.table, run.service)
 
     def waiting(self, table: Table, service: Service, view: TableView) -> Blocked | None:
         """Return the block of a service with a deletion that waits for an operator, or None.
 
-        The block ends by itself if the budget has become large enough, the plan is gone, or the table was created
-        again.
+        The block ends by itself if the budget has become large enough, the plan is gone, another client has done the
+        service's work since, or the table was created again.
         """
         row = self._rows.get((table.id, service))
         if row is None or row.approved_by is not None or row.identity != str(view.identity):
             return None
-        pending = {instant.time for instant in view.timeline.pending(service)}
         first, shorter = row.first and table.budget.asks_first, row.shorter if table.budget.asks_shorter else None
         over = unapproved(_shown(row), table.budget, first=first, shorter=shorter)
-        if over is None or (row.instant is not None and row.instant not in pending):
+        if over is None or _is_past(row, view):
             return None
         return Blocked(reason=over, remedy=f"approve it: POST /v1/tables/{table.id}/services/{service}/approval")
 
@@ -108,15 +128,18 @@ class Approvals:
         return _shown(row)
 
     def spend(self, table: Table, run: Run, plan: Plan) -> None:
-        """Use an approval up, because a deletion that it allows is under way.
+        """Use an approval up, because a deletion of the service was permitted.
 
-        The approval of an instant ends with the instant. So a deletion that was interrupted needs no second approval.
+        From now on it counts for the plan's instant alone, and ends with it. So a deletion that was interrupted needs
+        no second approval.
         """
         row = self._rows.get((table.id, run.service))
-        if plan.instant is not None or row is None:
+        if row is None or row.approved_by is None or row.instant is not None:
             return
-        if unapproved(plan, table.budget, first=row.first, shorter=row.shorter) is not None:
+        if plan.instant is None:
             self._forget(table.id, run.service)
+        else:
+            self._keep(replace(row, instant=plan.instant, retained=None))
 
     def forget(self, table: TableId) -> None:
         """Forget what was requested and approved for a table. A deletion that is still too large is requested again."""
@@ -171,11 +194,29 @@ def _shown(row: ApprovalRow) -> Plan:
     )
 
 
-def _covers(row: ApprovalRow, run: Run, plan: Plan) -> bool:
-    """Whether a row approves the plan: the same instant of the same table, and at most the numbers that were shown."""
+def _covers(row: ApprovalRow, run: Run, plan: Plan, now: datetime) -> bool:
+    """Whether a row approves the plan: the same instant of the same table if it was shown, at most the numbers that
+    were shown, and nothing that was to be kept.
+    """
     return (
-        row.approved_by is not None
-        and (row.identity, row.instant) == (run.identity, plan.instant)
+        _counts(row, run.identity, now)
+        and row.instant in (None, plan.instant)
+        and (row.retained is None or (plan.retained is not None and plan.retained <= row.retained))
         and (plan.files_to_delete or 0) <= row.files
         and (plan.partitions_to_delete or 0) <= row.partitions
     )
+
+
+def _counts(row: ApprovalRow, identity: str, now: datetime) -> bool:
+    """Whether a row is an approval for the table with this identity, and has not ended."""
+    if row.approved_at is None or row.identity != identity:
+        return False
+    return row.instant is not None or now < row.approved_at + APPROVED_FOR
+
+
+def _is_past(row: ApprovalRow, view: TableView) -> bool:
+    """Whether the deletion that was shown cannot happen any more: its plan is gone, or another client has done it."""
+    if row.instant is not None:
+        return all(instant.time != row.instant for instant in view.timeline.pending(row.service))
+    last = view.timeline.last_completed(row.service)
+    return last is not None and last.requested_at > row.asked_at

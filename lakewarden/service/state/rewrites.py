@@ -50,9 +50,13 @@ class Rewrites:
             self._store.keep_rewrite(row)
             self._rows[row.table, row.service] = row
 
+    def has(self, table: TableId, service: Service) -> bool:
+        """Whether there is a request, be it for a former table with this id."""
+        return (table, service) in self._rows
+
     def end(self, table: TableId, service: Service) -> bool:
         """Forget a request. Return whether there was one."""
-        if (table, service) not in self._rows:
+        if not self.has(table, service):
             return False
         self._store.forget_rewrite(table, service)
         del self._rows[table, service]

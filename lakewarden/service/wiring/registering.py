@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from lakewarden.executors.edge import edge
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.table import Table, TableId
@@ -234,9 +235,8 @@ def catching_up(registrar: Registrar, *, alone: bool) -> Iterator[None]:
 
 def _catch_up_on(registrar: Registrar, over: threading.Event) -> None:
     while not over.wait(EVERY.total_seconds()):
-        try:
-            registrar.catch_up()
-        except LakewardenError as error:
-            log.warning("registrations_not_read", error=str(error))
-        except Exception:  # the edge of a thread: a bug in one table must not end it
-            log.exception("registrations_not_read")
+        with edge("registrations_not_read"):
+            try:
+                registrar.catch_up()
+            except LakewardenError as error:
+                log.warning("registrations_not_read", error=str(error))

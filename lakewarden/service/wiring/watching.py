@@ -15,6 +15,8 @@ from pathlib import Path
 
 import structlog
 
+from lakewarden.executors.edge import edge
+
 log = structlog.get_logger(__name__)
 
 
@@ -74,7 +76,5 @@ def watched(seen: SeenFile, reload: Callable[[], object], *, every: timedelta) -
 
 def _look(watch: ConfigurationWatch, ended: threading.Event, every: timedelta) -> None:
     while not ended.wait(every.total_seconds()):
-        try:
+        with edge("configuration_watch_failed"):  # the daemon goes on with the configuration that it has
             watch.look()
-        except Exception:  # the daemon goes on with the configuration that it has
-            log.exception("configuration_watch_failed")

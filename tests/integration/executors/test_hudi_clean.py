@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
-from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Refused, Succeeded
-from lakewarden.planners.model.instant import Service
+from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Plan, Refused, Succeeded
+from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from tests.support.core import first_in_the_core
 
@@ -68,13 +68,53 @@ def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders
     driver.pool.answer(run, Step.COMMIT, Refused(reason="over budget"))
     driver.next(run, Ended)
     assert orders.data_files() == before
+    assert not orders.plans_of(Service.CLEAN)
 
-    taken_up = driver.submit(orders, Service.CLEAN, largest_share=0, **NEWEST_ONLY)
-    assert driver.advance(taken_up, to=Step.COMMIT) == plan
-    driver.pool.answer(taken_up, Step.COMMIT, Granted())
+    anew = driver.submit(orders, Service.CLEAN, largest_share=0, **NEWEST_ONLY)
+    assert driver.advance(anew, to=Step.COMMIT) == dataclasses.replace(
+        plan, instant=orders.plans_of(Service.CLEAN).pop()
+    )
+    driver.pool.answer(anew, Step.COMMIT, Granted())
 
-    assert isinstance(driver.next(taken_up, Ended).outcome, Succeeded)
+    assert isinstance(driver.next(anew, Ended).outcome, Succeeded)
     assert len(before - orders.data_files()) == plan.files_to_delete
+
+
+def test_an_approved_clean_deletes_the_files_that_were_shown_whatever_was_committed_since(
+    driver: Driver, orders: Orders
+) -> None:
+    """Its plan was withdrawn while it waited. The plan that is made anew keeps the same commits."""
+    for _ in range(2):
+        driver.carry_out(orders, Service.COMPACTION)
+        orders.write(keys=6)
+
+    def planned(retained: str | None = None) -> tuple[RunId, Plan, set[str]]:
+        run = driver.submit(orders, Service.CLEAN, commits_retained=1, retained=retained)
+        plan = driver.advance(run, to=Step.COMMIT)
+        assert plan is not None
+        record, _ = _avro(_beside(orders, f"{plan.instant}.clean.requested"))
+        named = record["filePathsToBeDeletedPerPartition"].values()
+        return run, plan, {one["filePath"].rpartition("/")[2] for files in named for one in files}
+
+    run, plan, shown = planned()
+    driver.pool.answer(run, Step.COMMIT, Refused(reason="over budget"))
+    driver.next(run, Ended)
+    driver.carry_out(orders, Service.COMPACTION)
+    orders.write(keys=6)
+    run, without, more = planned()
+    driver.pool.answer(run, Step.COMMIT, Refused(reason="over budget"))
+    driver.next(run, Ended)
+    assert shown < more
+    assert (without.retained or "") > (plan.retained or "9")
+
+    run, anew, named = planned(plan.retained)
+
+    assert (named, anew.retained, anew.files_to_delete) == (shown, plan.retained, plan.files_to_delete)
+    before = orders.data_files()
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    assert isinstance(driver.next(run, Ended).outcome, Succeeded)
+    assert before - orders.data_files() == shown
+    assert orders.found() == orders.expected
 
 
 @pytest.mark.parametrize("begun", first_in_the_core([False, True]))
@@ -85,7 +125,7 @@ def test_a_clean_that_would_delete_what_a_compaction_needs_deletes_nothing(
     operator.
     """
     driver.carry_out(orders, Service.COMPACTION)
-    clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
+    clean = orders.leave_clean(driver, **NEWEST_ONLY)
     to_delete = _first_file(_beside(orders, f"{clean.instant}.clean.requested"))
     _forge_compaction_of(orders, to_delete)
     if begun:

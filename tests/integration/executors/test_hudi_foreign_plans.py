@@ -65,7 +65,7 @@ def _assert_refused(outcome: Outcome, step: Step, name: str) -> None:
 def test_a_clean_of_another_tables_files_deletes_nothing(driver: Driver, orders: Orders, tmp_path: Path) -> None:
     """It deletes neither those files, nor the others that the plan names, nor those of the plans beside it."""
     driver.carry_out(orders, Service.COMPACTION)
-    clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
+    clean = orders.leave_clean(driver, **NEWEST_ONLY)
     folder = _other_table(tmp_path)
     file, record, schema = _plan_of(orders, f"{clean.instant}.clean.requested")
     [one, *_] = next(iter(record["filePathsToBeDeletedPerPartition"].values()))
@@ -86,7 +86,7 @@ def test_a_clean_of_another_tables_files_deletes_nothing(driver: Driver, orders:
 def test_a_partition_outside_the_table_is_not_deleted(driver: Driver, orders: Orders, tmp_path: Path) -> None:
     """`../whole_dir` would be deleted with all its content."""
     driver.carry_out(orders, Service.COMPACTION)
-    clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
+    clean = orders.leave_clean(driver, **NEWEST_ONLY)
     folder = _other_table(tmp_path)
     file, record, schema = _plan_of(orders, f"{clean.instant}.clean.requested")
     _rewrite(file, schema, {**record, "partitionsToBeDeleted": ["../orders2"]})
@@ -102,7 +102,7 @@ def test_a_clean_of_a_copied_table_leaves_the_original_its_files(
 ) -> None:
     """A copy has the pending plan with the original's paths. Without that plan it is cleaned as any table."""
     driver.carry_out(orders, Service.COMPACTION)
-    clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
+    clean = orders.leave_clean(driver, **NEWEST_ONLY)
     shutil.copytree(orders.path, tmp_path / "copy")
     copy = dataclasses.replace(orders, path=tmp_path / "copy")
     before = orders.data_files()
@@ -127,7 +127,7 @@ def test_a_table_that_is_reached_through_a_link_is_cleaned(driver: Driver, order
     """Its plan names the link, and it is served under the folder that the link leads to."""
     (tmp_path / "link").symlink_to(orders.path)
     driver.carry_out(orders, Service.COMPACTION)
-    clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
+    clean = orders.leave_clean(driver, **NEWEST_ONLY)
     file, record, schema = _plan_of(orders, f"{clean.instant}.clean.requested")
     for files in record["filePathsToBeDeletedPerPartition"].values():
         for one in files:

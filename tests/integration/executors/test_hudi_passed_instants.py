@@ -39,7 +39,7 @@ def written(warm_driver: Driver, written_orders: Orders, tmp_path_factory: pytes
     table.write(keys=9)
     assert isinstance(warm_driver.carry_out(table, Service.COMPACTION), Succeeded)
     table.write(keys=9)
-    warm_driver.leave_planned(table, Service.CLEAN, policy="KEEP_LATEST_FILE_VERSIONS", file_versions_retained=1)
+    table.leave_clean(warm_driver, policy="KEEP_LATEST_FILE_VERSIONS", file_versions_retained=1)
     for keys in (8, 7, 6, 5, 4):
         table.write(keys=keys)
     shutil.copytree(path, path.with_name("copy"))

@@ -81,7 +81,7 @@ def test_a_stream_that_is_declared_finds_every_row_after_cleans_and_archives(
     declared = _Declared(orders, tmp_path)
     then = _left_behind(driver, orders, tmp_path)
     before = orders.data_files()
-    clean = driver.leave_planned(orders, Service.CLEAN, **ONE_COMMIT)
+    clean = orders.leave_clean(driver, **ONE_COMMIT)
     refused = driver.carry_out(declared, Service.CLEAN, instant=clean.instant, **ONE_COMMIT)
     assert isinstance(refused, Failed)
     assert refused.kind is FailureKind.TEMPORARY

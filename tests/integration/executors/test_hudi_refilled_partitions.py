@@ -73,7 +73,7 @@ def test_a_clean_of_ours_waits_without_a_folder_to_delete(driver: Driver, orders
     approved plan is the one that is executed.
     """
     dropped = _drop_p0(driver, orders)
-    plan = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
+    plan = orders.leave_clean(driver, **NEWEST_ONLY)
     assert (plan.files_to_delete, plan.partitions_to_delete) == (3, 1)
     assert plan.instant is not None
     waiting = _planned(orders, plan.instant)
@@ -188,7 +188,7 @@ def test_a_folder_without_files_is_no_reason_to_clean(driver: Driver, orders: Or
 def test_a_clean_is_withdrawn_where_what_superseded_its_files_was_undone(driver: Driver, orders: Orders) -> None:
     """The compaction on which a pending clean rests is rolled back after it was completed, as an operator may do."""
     driver.carry_out(orders, Service.COMPACTION)
-    plan = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
+    plan = orders.leave_clean(driver, **NEWEST_ONLY)
     [compaction] = orders.timeline("*_*.commit")
     with _hudis_own_client(orders) as client:
         assert client.java.rollback(compaction.partition("_")[0])

@@ -129,7 +129,7 @@ def test_a_pending_clean_and_a_savepoint_never_meet(driver: Driver, orders: Orde
     """A clean that was planned before is waited for. A clean that is planned after leaves the saved files."""
     driver.carry_out(orders, Service.COMPACTION)
     orders.write(keys=6)
-    clean = driver.leave_planned(orders, Service.CLEAN, **ONE_VERSION)
+    clean = orders.leave_clean(driver, **ONE_VERSION)
 
     early = driver.carry_out(orders, Service.SAVEPOINT)
     assert isinstance(early, Yielded)

@@ -16,20 +16,23 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
-from lakewarden.executors.contract import Failed, FailureKind, Succeeded
+from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Succeeded
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
 from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING, Deletions
 from tests.support.catalogs.sqlite_driver import sqlite_driver
+from tests.support.iceberg.trips import Trips
 
 if TYPE_CHECKING:
     from tests.support.daemon.daemon_process import DaemonProcess
-    from tests.support.iceberg.trips import Lake, Trips
+    from tests.support.iceberg.trips import Lake
     from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
@@ -49,6 +52,16 @@ def _told_anew(manifest: Path, tell: Callable[[dict[str, Any]], None]) -> None:
     with manifest.open("wb") as out:
         fastavro.writer(out, reader.writer_schema, records, metadata=about)
     manifest.with_name(f".{manifest.name}.crc").unlink(missing_ok=True)
+
+
+def _add_without_mapping(lake: Lake, table: Trips, file: Path, rows: pa.Table) -> None:
+    """Append a file of ORC by Iceberg's Java API, as a writer does that knows no name mapping."""
+    orc.write_table(rows, file)
+    jvm = lake.spark.sparkContext._jvm
+    java = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(lake.spark._jsparkSession, table.sql)
+    made = jvm.org.apache.iceberg.DataFiles.builder(java.spec()).withPath(str(file)).withFormat("orc")
+    made = made.withFileSizeInBytes(file.stat().st_size).withRecordCount(rows.num_rows).build()
+    java.newAppend().appendFile(made).commit()
 
 
 def _rows_on_disk(trips: Trips) -> Mapping[int, str]:
@@ -74,6 +87,50 @@ def test_files_that_nobody_has_counted_are_left_and_the_others_are_rewritten(
     assert outcome.figures["files_rewritten"] == 10
     assert trips.data_files() == 4
     assert _rows_on_disk(trips) == trips.expected
+
+
+def test_files_without_field_ids_are_left_out_until_a_name_mapping_says_which_column_is_which(
+    driver: Driver, lake: Lake, tmp_path: Path
+) -> None:
+    """Without a mapping engines read Parquet by position: a and b are swapped. A rewrite would make that final. The
+    remedy is the one that the run tells, with the names as the files have them.
+    """
+    table = Trips(lake=lake, name="without_ids")
+    run_sql = lake.spark.sql
+    run_sql(f"create table {table.sql} (id bigint, a string, b string) using iceberg")
+    files = [f"{tmp_path}/{number}.parquet" for number in range(3)]
+    for number, file in enumerate(files):
+        pq.write_table(pa.table({"id": [number], "b": ["b"], "a": ["a"]}), file)
+    table.read().add_files(files)
+    _add_without_mapping(lake, table, tmp_path / "other.orc", pa.table({"id": [9], "b": ["b"], "a": ["a"]}))
+    run_sql(f"alter table {table.sql} unset tblproperties ('schema.name-mapping.default')")
+    assert {tuple(one) for one in run_sql(f"select a, b from {table.sql} where id < 3").collect()} == {("b", "a")}
+    time.sleep(1.2)  # quiet_for
+    nothing = driver.carry_out(table, Service.COMPACTION, min_input_files=2)
+    assert isinstance(nothing, NothingToDo), nothing
+    assert ".parquet" in nothing.reason
+    assert "set schema.name-mapping.default" in nothing.reason
+    told = re.search(r"set schema.name-mapping.default to (\[.*\])", nothing.reason)
+    assert told is not None
+    ordered = {"sort_order": "id", "untouched_for": "0s"}
+    services: tuple[tuple[Service, dict[str, str]], ...] = ((Service.COMPACTION, {}), (Service.CLUSTERING, ordered))
+    for first, (service, options) in enumerate(services):
+        for number in (10 + 2 * first, 11 + 2 * first):
+            run_sql(f"insert into {table.sql} values ({number}, 'a', 'b')")
+        time.sleep(1.2)
+        outcome = driver.carry_out(table, service, min_input_files=2, **options)
+        assert isinstance(outcome, Succeeded), outcome
+        assert "4 files have no field ids" in str(outcome.figures["left_out"])
+    assert table.data_files() == 5
+
+    run_sql(f"alter table {table.sql} set tblproperties ('schema.name-mapping.default' = '{told[1]}')")
+    outcome = driver.carry_out(table, Service.COMPACTION, min_input_files=2)
+    assert isinstance(outcome, Succeeded), outcome
+    assert outcome.figures["files_rewritten"] == 5
+    assert "left_out" not in outcome.figures
+    assert [tuple(one) for one in run_sql(f"select id, a, b from {table.sql} order by id").collect()] == [
+        (number, "a", "b") for number in (0, 1, 2, 9, 10, 11, 12, 13)
+    ]
 
 
 def test_a_rewrite_that_would_lose_rows_is_not_committed(driver: Driver, trips: Trips) -> None:

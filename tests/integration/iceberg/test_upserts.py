@@ -14,15 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import TypeAdapter
+from pyiceberg.schema import Schema
+from pyiceberg.table import update
 
-from lakewarden.executors.contract import Ended, Granted, Lost, Outcome, Succeeded, Yielded
+from lakewarden.executors.contract import Ended, Failed, Granted, Lost, NothingToDo, Outcome, Succeeded, Yielded
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
+from lakewarden.planners.formats.iceberg.format import ICEBERG
+from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
+from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.storage import LocalStorage
+from lakewarden.planners.triggers import NumCommits
 from tests.integration.iceberg.deletions import suffering
 from tests.support.iceberg.iceberg_upserts import UpsertJob, delete_files, rows_by_the_spec
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from lakewarden.planners.model.view import TableView
     from tests.support.iceberg.trips import Lake, Trips
     from tests.support.pool.driver import Driver
 
@@ -35,6 +46,19 @@ def _job(trips: Trips, folder: Path, *, spec: int = 0, places: tuple[str, ...] =
     spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
     java = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, trips.sql)
     return UpsertJob(jvm=spark._jvm, java=java, folder=folder, spec=spec, places=places)
+
+
+def view_of_trips(trips: Trips) -> TableView:
+    """Return what the daemon's reader sees of a table that has a clean alone."""
+    assigned = trips.assigned
+    table = Table(
+        id=TableId("trips"),
+        format="iceberg",
+        location=assigned["location"],
+        catalog=TypeAdapter(Catalog).validate_python(assigned["catalog"]),
+        policies={Service.CLEAN: Policy(trigger=NumCommits(at_least=1), options=CleanOptions())},
+    )
+    return ICEBERG.observe(table, LocalStorage(), None, now=SystemClock().now()).view
 
 
 def _rows(trips: Trips) -> dict[int, str]:
@@ -269,3 +293,52 @@ def _metadata_known(trips: Trips) -> set[str]:
     known = {one.manifest_list for one in table.snapshots()}
     known |= {manifest.manifest_path for one in table.snapshots() for manifest in one.manifests(table.io)}
     return {Path(path).name for path in known}
+
+
+@pytest.mark.parametrize("later", ["", "w"])
+def test_deletes_by_a_dropped_column_hold_rewrites_and_clean_back_until_the_column_is_there_again(
+    driver: Driver, trips: Trips, tmp_path: Path, later: str
+) -> None:
+    """The way out is the one that the blocker tells: no deleted row comes back, and a `later` column keeps its
+    values.
+    """
+    _job(trips, tmp_path).upsert((3, 1, "b"))
+    kept = ", 'kept'" if later else ""
+    run_sql = trips.lake.spark.sql
+    run_sql(f"alter table {trips.sql} drop column id")
+    if later:
+        run_sql(f"alter table {trips.sql} add column {later} string")
+    run_sql(f"insert into {trips.sql} values (1, 'new'{kept})")
+    failed = driver.carry_out(trips, Service.COMPACTION)
+    assert isinstance(failed, Failed), failed
+    assert "Cannot find required field for ID 1" in failed.reason
+
+    [blocker] = view_of_trips(trips).blockers
+    assert {Service.COMPACTION, Service.CLUSTERING, Service.TABLE_STATS, Service.CLEAN} == blocker.services
+    assert str(tmp_path) in blocker.reason
+    assert "deletes rows by the column id (field 1), which was dropped" in blocker.reason
+
+    [told] = re.findall(r"with pyiceberg: (table.*?)\), run compaction with", blocker.remedy)
+    eval(told, {**vars(update), "Schema": Schema, "table": trips.read()})
+    assert view_of_trips(trips).blockers == ()
+    time.sleep(1.2)  # quiet_for
+    now = trips.read().current_snapshot()
+    assert now is not None
+    outcome: Outcome | None = None
+    while not isinstance(outcome, NothingToDo):
+        asked = driver.submit(
+            trips,
+            Service.COMPACTION,
+            rewrite_all=f"{now.sequence_number}-{now.snapshot_id}",
+            remove_dangling_deletes=True,
+        )
+        outcome = driver.finish(asked)
+        assert isinstance(outcome, Succeeded | NothingToDo), outcome
+    assert delete_files(trips.read()) == {}
+    back = "id" if not later else "dropped_1"
+    run_sql(f"alter table {trips.sql} drop column {back}")
+    assert view_of_trips(trips).blockers == ()
+    expected = [value for key, value in trips.expected.items() if key != 3] + ["b", "new"]
+    assert sorted(row["v"] for row in run_sql(f"select v from {trips.sql}").collect()) == sorted(expected)
+    if later:
+        assert run_sql(f"select v from {trips.sql} where {later} = 'kept'").collect()[0]["v"] == "new"

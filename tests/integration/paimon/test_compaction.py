@@ -261,6 +261,33 @@ def test_a_minor_compaction_below_the_trigger_serves_the_readers_who_wait_for_it
     assert "changelogManifestList" in table.snapshots()[-1] or "deletion-vectors.enabled" in options
 
 
+def test_a_minor_compaction_keeps_a_delete_that_a_row_follows(driver: Driver, lake: Lake) -> None:
+    """Merged without the oldest run, both become a row that is added to the one that was deleted."""
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
+    table = lake(options={"bucket": "1", **options, "aggregation.remove-record-on-delete": "true"})
+    table.write([(number, "old", "a") for number in range(1000)])
+    assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
+    table.write([(1, "old", "a")], kind="DELETE")
+    for text in "bcde":
+        table.write([(1, text, "a")])
+    known = table.read()
+    assert (1, "b,c,d,e", "a") in known
+    assert isinstance(driver.carry_out(table, Service.COMPACTION, strategy="minor"), Succeeded)
+    assert table.read() == known
+
+
+def test_a_lookup_of_many_rows_of_a_key_keeps_the_oldest(driver: Driver, lake: Lake) -> None:
+    """Paimon 1.3.1 loses it if they are more than `lookup.merge-records-threshold`, 1024 by default (paimon#9279)."""
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg", "changelog-producer": "lookup"}
+    table = lake(options={"bucket": "1", **options, "lookup.merge-records-threshold": "2"})
+    table.write([(1, "a", "a")])
+    assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
+    for text in "bcde":
+        table.write([(1, text, "a")])
+    assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
+    assert table.read() == [(1, "a,b,c,d,e", "a")]
+
+
 def test_an_append_table_with_buckets_has_one_strategy(driver: Driver, lake: Lake) -> None:
     """Three small files are merged, as by a full compaction. A minor one of Paimon's would leave them."""
     table = lake(keyed=False, options={"bucket": "1", "bucket-key": "id"})

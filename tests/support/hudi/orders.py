@@ -7,10 +7,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hudi import HudiTable
 
+from lakewarden.executors.contract import Ended, Plan, Refused
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.indexes.indexes import read_indexes, switches
 from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
@@ -19,9 +20,13 @@ from lakewarden.planners.formats.hudi.writers.acquisitions.samples import sample
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.lock import LockSample
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import LocalStorage, storage_for
+
+if TYPE_CHECKING:
+    from tests.support.pool.driver import Driver
 
 
 @dataclasses.dataclass
@@ -102,6 +107,21 @@ class Orders:
     def plans_of(self, service: Service) -> set[str]:
         """Return the times of the plans of a service that wait to be carried out."""
         return {instant.time for instant in self.view().timeline.pending(service)}
+
+    def leave_clean(self, driver: Driver, **options: Any) -> Plan:
+        """Let a run plan a clean, and leave the plan on the timeline as a kill of its worker does. Return the plan as
+        the next run takes it up.
+        """
+        run = driver.submit(self, Service.CLEAN, **options)
+        plan = driver.advance(run, to=Step.EXECUTE)
+        assert plan is not None
+        file = self.path / ".hoodie" / "timeline" / f"{plan.instant}.clean.requested"
+        planned = file.read_bytes()
+        driver.pool.answer(run, Step.EXECUTE, Refused(reason="not now"))
+        driver.next(run, Ended)
+        assert not file.exists(), "a clean that is not carried out leaves no plan"
+        file.write_bytes(planned)
+        return dataclasses.replace(plan, ends_with_run=False, retained=None)
 
     def indexes(self) -> Mapping[str, str]:
         """Return the switches of the indexes that the table has now."""

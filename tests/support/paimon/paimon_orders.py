@@ -129,10 +129,10 @@ class PaimonOrders:
         catalog = {"catalog": dict(self.known_by)} if self.known_by else {}
         return {"format": "paimon", "location": self.address, "table_options": dict(self.told), **catalog}
 
-    def write(self, rows: Iterable[Row], **options: str) -> None:
+    def write(self, rows: Iterable[Row], *, kind: str = "INSERT", **options: str) -> None:
         """Write rows in one commit. A row of a known key replaces the one before. `options` are those of this job."""
         builder = self.paimon.table.sink.BatchWriteBuilderImpl(self._table(options))
-        self._write(builder, list(rows))
+        self._write(builder, list(rows), kind=kind)
 
     def stream(self, rows: Iterable[Row], *, user: str, identifier: int) -> None:
         """Write rows as a streaming job with this commit user does at a checkpoint."""
@@ -146,9 +146,9 @@ class PaimonOrders:
         self._fill(writing, kept)
         return Prepared(self, kept, builder, writing.prepareCommit())
 
-    def _write(self, builder: Any, rows: list[Row], *identifier: int) -> None:
+    def _write(self, builder: Any, rows: list[Row], *identifier: int, kind: str = "INSERT") -> None:
         writing, commit = builder.newWrite(), builder.newCommit()
-        self._fill(writing, rows)
+        self._fill(writing, rows, kind)
         messages = writing.prepareCommit(bool(0), *identifier) if identifier else writing.prepareCommit()
         commit.commit(*identifier, messages)
         commit.close()
@@ -165,9 +165,9 @@ class PaimonOrders:
         """Whether its writers choose the bucket of each key."""
         return self.keyed and self.options.get("bucket") == "-1"
 
-    def _fill(self, writing: Any, rows: list[Row]) -> None:
+    def _fill(self, writing: Any, rows: list[Row], kind: str = "INSERT") -> None:
         for row in rows:
-            made = self.paimon.data.GenericRow(3)
+            made = self.paimon.data.GenericRow(getattr(self.paimon.types.RowKind, kind), 3)
             made.setField(0, row[0])
             for place in (1, 2):
                 made.setField(place, self.paimon.data.BinaryString.fromString(row[place]))

@@ -115,6 +115,7 @@ class Driver:
         most_files: int | None = None,
         predecessor_dead: bool = False,
         rewrite_all: str | None = None,
+        retained: str | None = None,
         dry_run: bool = False,
         **options: Any,
     ) -> RunId:
@@ -132,6 +133,7 @@ class Driver:
                 most_files=most_files,
                 predecessor_dead=predecessor_dead,
                 rewrite_all=rewrite_all,
+                retained=retained,
                 dry_run=dry_run,
                 **table.assigned,
             )

@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
-from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import clean_plan, clean_size, retained_by
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.slices import schedule_clean
+from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.metadata.heartbeats import silent_for
@@ -59,18 +60,26 @@ class Clean:
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort leaves the plan pending, and deletes nothing."""
+        """Open the write client for one run. An abort withdraws the run's own plan, unless it was begun.
+
+        A plan that waits for its approval must not stay: archives go past it, and then compactions leave acknowledged
+        writes out (`planners/formats/hudi/history/completed.py`). A writer's own clean would also execute it.
+        """
         options = CleanOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service=settings(options), clock=self._clock) as table:
-            yield CleanSteps(table, options)
+        with (
+            open_table(session, assignment, storage, service=settings(options), clock=self._clock) as table,
+            undertaken(CleanSteps(table, options)) as steps,
+        ):
+            yield steps
 
 
 class CleanSteps:
-    """The three steps. The second does nothing."""
+    """The three steps, and the abort. The second step does nothing."""
 
     def __init__(self, table: OpenTable, options: CleanOptions) -> None:
         self._table = table
         self._options = options
+        self._ours: str | None = None
 
     def plan(self) -> Plan | None:
         """Take up the unfinished cleans, also those of others. If there is none, plan a new one.
@@ -81,7 +90,7 @@ class CleanSteps:
         pending = self._pending()
         instants = [clean.time for clean in pending]
         if not instants:
-            instant = schedule_clean(self._table, self._options)
+            instant = self._ours = schedule_clean(self._table, self._options)
             if instant is None:
                 return None
             if not self._spare_folders(instant):
@@ -89,8 +98,11 @@ class CleanSteps:
             instants = [instant]
         plans = [clean_plan(self._table.assignment, instant, self._table.storage) for instant in instants]
         files = sum(plan.files_to_delete or 0 for plan in plans)
+        ends_with_run = instants == [self._ours]
         return replace(
             plans[0],
+            ends_with_run=ends_with_run,
+            retained=retained_by(self._table.assignment, instants[0], self._table.storage) if ends_with_run else None,
             files_to_delete=files,
             partitions_to_delete=sum(plan.partitions_to_delete or 0 for plan in plans),
             files_in_table=self._files_in_table(files, begun=any(clean.state is State.INFLIGHT for clean in pending)),
@@ -118,6 +130,12 @@ class CleanSteps:
         with translated(Step.COMMIT):
             metadata = self._table.client.java.clean(_EXECUTE_ONLY)
             return {"files_deleted": int(metadata.getTotalFilesDeleted()) if metadata is not None else 0}
+
+    def abort(self) -> None:
+        """Withdraw the run's own plan if it was not begun."""
+        if self._ours is not None:
+            with on_the_way_out("withdraw the plan"):
+                self._table.client.withdraw(self._ours)
 
     def _pending(self) -> Sequence[Instant]:
         return self._table.view().timeline.pending(Service.CLEAN)

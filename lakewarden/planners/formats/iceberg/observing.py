@@ -17,7 +17,6 @@ from lakewarden.planners.formats.iceberg.backlog.memo import ManifestPass, Memo
 from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
 from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import blocked_by_lost_manifests
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
-from lakewarden.planners.formats.iceberg.deletion.ahead import behind_its_hint
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     DELETING,
     PlanBeside,
@@ -37,6 +36,7 @@ from lakewarden.planners.formats.iceberg.metadata.tallies import Tallies
 from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.rewriting.deletes import blocked_by_dropped_columns
 from lakewarden.planners.formats.iceberg.rewriting.reach import mark_of
 from lakewarden.planners.formats.iceberg.rewriting.selection import EVERYTHING, UnknownFieldError, selection
 from lakewarden.planners.formats.iceberg.rewriting.thresholds import ContradictoryThresholdsError, thresholds
@@ -88,7 +88,9 @@ def observed(
     plans = tuple(_plans(reading))
     lost = remembered.lost.looked_for(table, metadata, manifests, storage, now=now)
     timeline = timeline_of(metadata, instants(plans))
-    behind = tuple(behind_its_hint(metadata, storage, now=now))
+    of_deletes = reading.held([one for one in manifests if one.of_deletes]).deletes if metadata.dropped else ()
+    versions = remembered.versions.looked(metadata, storage, now=now)
+    behind = () if versions.blocker is None else (versions.blocker,)
     needs = needs_of(
         table,
         metadata,
@@ -109,7 +111,12 @@ def observed(
         timeline=timeline,
         writers=activity,
         backlogs=needs.backlogs,
-        blockers=(*behind, *needs.blockers, *blocked_by_lost_manifests(lost, table, metadata, now)),
+        blockers=(
+            *behind,
+            *needs.blockers,
+            *blocked_by_dropped_columns(of_deletes, metadata),
+            *blocked_by_lost_manifests(lost, table, metadata, now),
+        ),
         faults=tuple(dict.fromkeys(reading.faults)),
         warnings=needs.warnings,
         at_rest=needs.at_rest,
@@ -121,7 +128,9 @@ def observed(
         folder=folder_of(metadata) if is_in_catalog(table.location) else "",
     )
     keep_until = now if lost.files or behind else _keep_until(view, needs.changes_at)
-    found = Observation(token=token, view=view, memo=reading.memo(tallies, lost), lasting=True, keep_until=keep_until)
+    found = Observation(
+        token=token, view=view, memo=reading.memo(tallies, lost, versions), lasting=True, keep_until=keep_until
+    )
     if shared is None:
         return found
     folders = folders_of(metadata, _options(table))

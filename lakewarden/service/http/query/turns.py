@@ -1,7 +1,8 @@
 """Requests about all tables take turns, so that a flood of them leaves time for hooks and probes.
 
 The answer about ten thousand tables is some hundred milliseconds of Python. Several of them at once would be no faster,
-and each thread that computes delays every other thread of the process.
+and each thread that computes delays every other thread of the process. Those that ask the store as well have turns of
+their own: if the store is away, the others do not wait for it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,23 @@ from fastapi.routing import APIRoute
 
 from lakewarden.planners.model.errors import TemporaryError
 
-OF_ALL_TABLES = frozenset({"/", "/v1/tables", "/v1/fleet"})
+FROM_MEMORY = frozenset(
+    {
+        "/v1/adoptions",
+        "/v1/config",
+        "/v1/discovery",
+        "/v1/fleet",
+        "/v1/registrations",
+        "/v1/registrations/{id}",
+        "/v1/tables",
+    }
+)
+FROM_THE_STORE = frozenset({"/", "/v1/approvals", "/v1/fleet/debt", "/v1/fleet/status"})
 
 _WAITING = 32
 _AGAIN = timedelta(seconds=1)
+
+_Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def in_turns(kind: type[APIRoute]) -> type[APIRoute]:
@@ -27,29 +41,34 @@ def in_turns(kind: type[APIRoute]) -> type[APIRoute]:
 
     Beyond 32 requests that wait, the answer is 503.
     """
-    turn = asyncio.Semaphore(1)
-    waiting = 0
+    turns = [(paths, _Turns()) for paths in (FROM_MEMORY, FROM_THE_STORE)]
 
     class TurnRoute(kind):  # type: ignore[misc, valid-type]
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            answer: Callable[[Request], Coroutine[Any, Any, Response]] = super().get_route_handler()
-            if self.path not in OF_ALL_TABLES:
-                return answer
-
-            async def answering(request: Request) -> Response:
-                nonlocal waiting
-                if waiting >= _WAITING:
-                    raise TemporaryError("too many requests about all tables wait: ask again in a while", delay=_AGAIN)
-                waiting += 1
-                try:
-                    await turn.acquire()
-                finally:
-                    waiting -= 1
-                try:
-                    return await answer(request)
-                finally:
-                    turn.release()
-
-            return answering
+        def get_route_handler(self) -> _Handler:
+            answer: _Handler = super().get_route_handler()
+            asks = "GET" in self.methods  # an act may wait for the control thread
+            return next((turn.of(answer) for paths, turn in turns if asks and self.path in paths), answer)
 
     return TurnRoute
+
+
+class _Turns:
+    def __init__(self) -> None:
+        self._turn = asyncio.Semaphore(1)
+        self._waiting = 0
+
+    def of(self, answer: _Handler) -> _Handler:
+        async def answering(request: Request) -> Response:
+            if self._waiting >= _WAITING:
+                raise TemporaryError("too many requests about all tables wait: ask again in a while", delay=_AGAIN)
+            self._waiting += 1
+            try:
+                await self._turn.acquire()
+            finally:
+                self._waiting -= 1
+            try:
+                return await answer(request)
+            finally:
+                self._turn.release()
+
+        return answering

@@ -71,7 +71,9 @@ def add_deletions(app: FastAPI, plane: ControlPlane) -> None:
         openapi_extra=needs(Role.OPERATOR),
     )
     async def approve(table: str, service: str, request: Request, said: ApprovalRequest | None = None) -> None:
-        """Approve the deletion that waits. The approval counts once, and for no larger deletion. 409 if none waits."""
+        """Approve the deletion that waits. Its service is due then. The approval counts once, for a day, and for no
+        larger deletion. 409 if none waits.
+        """
         status, caller = registered(plane, table), caller_of(request)
         known = policy_of(status, service)
         if caller.key is not None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from lakewarden.executors.edge import edge
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
@@ -172,9 +173,8 @@ def notifying(notifier: Notifier | None) -> Iterator[None]:
 
 def _look_on(notifier: Notifier, over: threading.Event) -> None:
     while not over.wait(notifier.next_look().total_seconds()):
-        try:
-            notifier.look()
-        except TemporaryError as error:
-            log.warning("store_unavailable", error=str(error))
-        except Exception:  # the edge of a thread: a bug in a message must not end it
-            log.exception("notification_failed")
+        with edge("notification_failed"):
+            try:
+                notifier.look()
+            except TemporaryError as error:
+                log.warning("store_unavailable", error=str(error))

@@ -212,6 +212,7 @@ approvals = Table(
     Column("approved_at", UtcDateTime),
     Column("first", Boolean, nullable=False, server_default=false()),
     Column("shorter", Words),
+    Column("retained", String(64)),
 )
 
 rewrites = Table(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from dataclasses import replace
 from pathlib import Path
 
-from lakewarden.executors.contract import Asked, Assignment, Lost, PoolEvent
+from lakewarden.executors.contract import Asked, Assignment, Lost, PoolEvent, WorkerEnd
 from lakewarden.executors.pool.listening import Listening, WorkerLine
 from lakewarden.executors.pool.run_logs import RunLogs
 from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.storage.settings import S3Store, Secret
 from tests.support.pool import light_worker
 from tests.support.waiting import eventually
 
@@ -57,6 +60,27 @@ def test_a_line_belongs_to_the_run_that_it_names_or_to_all_runs_of_its_worker(tm
     ]
 
 
+def test_a_secret_that_is_rotated_is_hidden_in_its_old_and_its_new_form(tmp_path: Path) -> None:
+    """A worker reads a secret for each new connection, and a line may come late. A catalog comes with the run."""
+    of_store, of_catalog = tmp_path / "of-store", tmp_path / "of-catalog"
+    store = S3Store(prefix="s3://bucket", access_key=Secret(env="NONE"), secret_key=Secret(file=of_store))
+    logs = _logs(tmp_path)
+    listening = Listening(tmp_path, ["worker-1"], logs=logs, line=None, settings=[store])
+    catalog = {"type": "jdbc", "password": {"env": None, "file": str(of_catalog)}, "properties": {"x.pwd": "in-words"}}
+    listening.assigned(replace(_assignment(FIRST), catalog=catalog))
+    for number in (1, 2):
+        of_store.write_text(f"store-secret-{number}\n")
+        of_catalog.write_text(f"catalog-secret-{number}\n")
+        with (tmp_path / "worker-1.log").open("a") as log:
+            log.write("store-secret-1, store-secret-2, catalog-secret-1, catalog-secret-2, in-words\n")
+        listening.follow({"worker-1": [FIRST]})
+
+    assert _messages(logs, FIRST) == [
+        "REDACTED, store-secret-2, REDACTED, catalog-secret-2, REDACTED",
+        "REDACTED, REDACTED, REDACTED, REDACTED, REDACTED",
+    ]
+
+
 def test_a_line_that_is_written_after_the_run_has_ended_is_still_in_its_log(tmp_path: Path) -> None:
     """The daemon hears of the end before it reads the last lines."""
     logs = _logs(tmp_path)
@@ -65,6 +89,37 @@ def test_a_line_that_is_written_after_the_run_has_ended_is_still_in_its_log(tmp_
     (tmp_path / "worker-1.log").write_text('{"event": "run_ends", "run": "run-1"}\n')
     listening.follow({"worker-1": []})
     assert _messages(logs, FIRST) == ["run_ends"]
+
+
+def test_the_long_last_words_of_one_worker_delay_neither_a_new_run_nor_the_lines_of_another(tmp_path: Path) -> None:
+    """A run is given out under the lock of the lease, so a wait here would let the lease end."""
+    logs, reached, passed = _logs(tmp_path), threading.Event(), threading.Event()
+
+    def line(one: WorkerLine) -> None:
+        if one.worker == "worker-1":
+            reached.set()
+            passed.wait(30)
+
+    listening = Listening(tmp_path, ["worker-1", "worker-2"], logs=logs, line=line)
+    (tmp_path / "worker-1.log").write_text("the first of many\n")
+    (tmp_path / "worker-2.log").write_text("of another worker\n")
+    last = threading.Thread(target=listening.finish, args=("worker-1", [FIRST], "it is gone"))
+    last.start()
+    assert reached.wait(30)
+
+    def others() -> None:
+        listening.assigned(_assignment(SECOND))
+        listening.follow({"worker-2": [SECOND]})
+
+    beside = threading.Thread(target=others, daemon=True)
+    beside.start()
+    beside.join(5)
+    found = _messages(logs, SECOND)
+    passed.set()
+    last.join()
+
+    assert found == ["of another worker"]
+    assert _messages(logs, FIRST) == ["the first of many", "it is gone"]
 
 
 def test_the_last_lines_of_a_worker_that_is_killed_are_in_the_log_of_its_run(tmp_path: Path) -> None:
@@ -89,3 +144,34 @@ def test_the_last_lines_of_a_worker_that_is_killed_are_in_the_log_of_its_run(tmp
     assert (begun.fields["table"], begun.fields["epoch"], begun.fields["service"]) == ("trips", "7", "clean")
     assert found[-1].source == "daemon"
     assert "is gone: its process ended" in found[-1].message
+
+
+def test_a_bug_in_what_takes_the_lines_ends_neither_the_supervision_nor_the_report_of_lost_runs(tmp_path: Path) -> None:
+    """A pool without its supervisor kills no worker that hangs, and a run without its keeper runs for ever."""
+    lines, events = list[str](), list[PoolEvent]()
+
+    def line(one: WorkerLine) -> None:
+        lines.append(one.line.message)
+        raise LookupError("a bug")
+
+    def restarted(_end: WorkerEnd) -> None:
+        raise LookupError("another bug")
+
+    pool = WorkerPool(
+        SparkProfile(formats=(), memory="512m", heartbeat="100ms"),
+        directory=tmp_path,
+        command=light_worker.COMMAND,
+        line=line,
+        restarted=restarted,
+    )
+    pool.start(events.append)
+    eventually(lambda: pool.capacity().slots > 0)
+    with (tmp_path / "worker-1.log").open("a") as log:
+        log.write("the last of them\n")
+    eventually(lambda: "the last of them" in lines)
+    pool.submit(_assignment(FIRST))
+    eventually(lambda: any(isinstance(event, Asked) for event in events))
+    os.kill(pool._workers[0].process.pid, signal.SIGKILL)
+    eventually(lambda: any(isinstance(event, Lost) for event in events))
+    eventually(lambda: pool.capacity().slots > 0)
+    pool.close()

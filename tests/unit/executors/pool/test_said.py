@@ -59,3 +59,9 @@ def test_the_secrets_of_the_stores_are_hidden() -> None:
     found = said(json.dumps({"event": "GET with wJalrXUtnFEMI", "detail": "wJalrXUtnFEMI"}), secrets=["wJalrXUtnFEMI"])
     assert found.line.message == "GET with REDACTED"
     assert found.line.fields == {"detail": "REDACTED"}
+
+
+def test_a_field_with_the_name_of_a_secret_is_hidden() -> None:
+    """The value of a field does not repeat the name."""
+    found = said(json.dumps({"event": "begins", "fs.s3a.encryption.key": "c2VjcmV0", "table": "trips"}))
+    assert found.line.fields == {"fs.s3a.encryption.key": "REDACTED", "table": "trips"}

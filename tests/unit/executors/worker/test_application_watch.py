@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from lakewarden.executors.worker.application_watch import gone_from
+from lakewarden.executors.worker.application_watch import _look, gone_from
 
 APP = "app-20261124040607-0000"
 ACTIVE = {"status": "ALIVE", "activeapps": [{"id": APP, "state": "WAITING"}], "completedapps": []}
@@ -32,3 +34,16 @@ def test_an_application_that_a_restarted_master_does_not_know_is_gone() -> None:
 def test_an_application_is_not_gone_while_its_master_knows_it_or_is_not_in_charge(master: dict[str, Any]) -> None:
     """Its runs go on: a master that is away stops no executor."""
     assert gone_from(master, APP) is None
+
+
+def test_a_master_that_answers_nonsense_is_asked_again() -> None:
+    """A thread that ends here would never tell that the application is gone."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with listening.accept()[0] as connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 not a number\r\n\r\n")
+
+        Thread(target=answer, daemon=True).start()
+        assert _look(f"http://127.0.0.1:{listening.getsockname()[1]}/json/", APP) is None

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lakewarden.planners.model.credentials import without_credentials
+from lakewarden.planners.model.credentials import names_a_secret, without_credentials
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,15 @@ from lakewarden.planners.model.credentials import without_credentials
         ('{"password": "hunter22"}', '{"password": "REDACTED"}'),
         ("Authorization: Bearer eyJhbGciOi.x.y", "Authorization: Bearer REDACTED"),
         ("?X-Amz-Signature=abcdef&x=1", "?X-Amz-Signature=REDACTED&x=1"),
+        ("fs.azure.sas.fixed.token.box: ?sv=2022&sig=abc%2F", "fs.azure.sas.fixed.token.box: REDACTED&sig=REDACTED"),
+        (
+            "https://a.blob.core.windows.net/box?sp=r&sig=abc%2F",
+            "https://a.blob.core.windows.net/box?sp=r&sig=REDACTED",
+        ),
+        ("fs.s3a.encryption.key=c2VjcmV0", "fs.s3a.encryption.key=REDACTED"),
+        ("ssl.key.passphrase: hunter22", "ssl.key.passphrase: REDACTED"),
+        ("AccountKey=abc+/d==;EndpointSuffix=x", "AccountKey=REDACTED;EndpointSuffix=x"),
+        ("the design=flat, 3 passes: first", "the design=flat, 3 passes: first"),
         ("key AKIAIOSFODNN7EXAMPLE was refused", "key REDACTED was refused"),
         ("the table s3://bucket/a/b has 3 files at 12:30", "the table s3://bucket/a/b has 3 files at 12:30"),
         ("tokens are counted, a password is not", "tokens are counted, a password is not"),
@@ -25,6 +34,56 @@ from lakewarden.planners.model.credentials import without_credentials
 def test_what_may_be_a_credential_is_hidden_and_other_text_stays(text: str, shown: str) -> None:
     """Addresses, names of secrets with a value, headers and keys."""
     assert without_credentials(text) == shown
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "fs.s3a.encryption.key",
+        "fs.s3a.server-side-encryption.key",
+        "fs.azure.account.key.a.dfs.core.windows.net",
+        "fs.azure.sas.box.account.blob.core.windows.net",
+        "fs.azure.sas.fixed.token",
+        "adls.sas-token.account",
+        "adls.connection-string.account",
+        "s3.sse.key",
+        "s3.secret-access-key",
+        "aws_sse_customer_key_base64",
+        "gcs.decryption-key",
+        "hoodie.datasource.hive_sync.pass",
+        "jdbc.pwd",
+        "javax.jdo.option.ConnectionPassword",
+        "ssl.key.passphrase",
+        "header.Authorization",
+        "header.X-Api-Key",
+        "header.Cookie",
+        "spark.kafka.sasl.jaas.config",
+        "fs.gs.auth.service.account.private.key",
+        "token",
+    ],
+)
+def test_a_name_of_a_secret_is_known(key: str) -> None:
+    """Of Hadoop, of the clients of the formats, of headers."""
+    assert names_a_secret(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "hoodie.datasource.write.recordkey.field",
+        "fs.s3a.aws.credentials.provider",
+        "catalog_key",
+        "sasquatch",
+        "passes",
+        "compass",
+        "spark.sql.shuffle.partitions",
+        "fs.s3a.endpoint",
+        "sort_keys",
+    ],
+)
+def test_a_name_of_something_else_is_none_of_a_secret(key: str) -> None:
+    """What a reader of a configuration needs must stay."""
+    assert not names_a_secret(key)
 
 
 def test_a_known_secret_is_hidden_wherever_it_stands() -> None:

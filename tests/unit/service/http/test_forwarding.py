@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from socket import create_server, socket
 from typing import Any
 
 import pytest
@@ -115,6 +117,68 @@ def test_an_owner_that_cannot_be_reached_is_named(two: Two) -> None:
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     message = answer.json()["detail"]
     assert f"replica {two.owner.composed.replica_lease.replica} owns table trips, and cannot be reached at" in message
+
+
+def test_the_page_of_one_replica_acts_on_the_table_of_another(two: Two) -> None:
+    """A browser names the replica that it has the page from. That one has judged it."""
+    page = str(two.other.api.base_url)
+    browser = {"Origin": page, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+
+    assert two.other.api.post("/v1/tables/trips/pause", headers=browser).status_code == 204
+    foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    assert two.other.api.post("/v1/tables/trips/resume", headers=foreign).status_code == 403
+    assert two.owner.api.get("/v1/tables/trips").json()["paused"] is not None
+
+
+class Hanging:
+    """In the place of the owner: it takes requests, and answers none."""
+
+    def __init__(self, two: Two) -> None:
+        two.owner._life.close()
+        self._listening = create_server(("127.0.0.1", two.owner.port), backlog=64)
+        self._taken: list[socket] = []
+
+    def take(self, number: int) -> None:
+        """Return when so many requests have come."""
+        for _ in range(number):
+            self._taken.append(self._listening.accept()[0])
+            assert self._taken[-1].recv(2**16)
+
+    def end(self) -> None:
+        """Close every connection without an answer."""
+        for one in (*self._taken, self._listening):
+            one.close()
+
+
+def test_a_read_does_not_wait_for_an_owner_that_hangs_or_behind_those_that_wait_for_it(two: Two) -> None:
+    """Each barrier may wait for minutes. A page asks for many tables."""
+    hanging = Hanging(two)
+    with ThreadPoolExecutor(17) as clients:
+        waiting = [clients.submit(two.other.api.post, "/v1/tables/trips/barrier") for _ in range(16)]
+        hanging.take(16)
+        read = two.other.api.get("/v1/tables/trips")
+        paused = clients.submit(two.other.api.post, "/v1/tables/trips/pause")
+        hanging.take(2)
+        hanging.end()
+        acts = [one.result() for one in (*waiting, paused)]
+
+    assert (read.status_code, read.headers["retry-after"]) == (503, "5")
+    assert "owns table trips, and does not answer at" in read.json()["detail"]
+    assert {(one.status_code, one.json()["code"]) for one in acts} == {(503, "outcome_unknown")}
+
+
+def test_an_act_with_an_unknown_outcome_is_not_told_as_one_that_was_not_done(two: Two) -> None:
+    """The owner may have carried it out. A program that sends it again at once would do it twice."""
+    hanging = Hanging(two)
+    with ThreadPoolExecutor(1) as clients:
+        act = clients.submit(two.other.api.post, "/v1/tables/trips/services/compaction/runs")
+        hanging.take(1)
+        hanging.end()
+        answer = act.result()
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "outcome_unknown")
+    assert "retry-after" not in answer.headers
+    assert "it is not known whether" in answer.json()["detail"]
 
 
 def test_a_request_is_passed_on_once_only(two: Two) -> None:

@@ -16,6 +16,7 @@ from lakewarden.service.config.access import KeySettings
 from lakewarden.service.model.access import Caller, KeyRow, Role, digest_of
 from lakewarden.service.state.api_keys import ApiKeys
 from lakewarden.service.store.memory import MemoryStore
+from tests.support.waiting import eventually
 
 OLD, NEW = b"lwk_the-old-key-of-alice", b"lwk_the-new-key-of-alice"
 
@@ -24,8 +25,12 @@ class FlakyStore(MemoryStore):
     """A store that may be away."""
 
     away = False
+    broken = 0
 
     def api_keys(self) -> Sequence[KeyRow]:
+        if self.broken:
+            self.broken -= 1
+            raise LookupError("a bug")
         if self.away:
             raise TemporaryError("the database does not answer", delay=timedelta(seconds=1))
         return super().api_keys()
@@ -138,3 +143,12 @@ def test_keys_are_read_on_a_thread_of_their_own(store: FlakyStore, clock: Manual
     with keys.kept_fresh(every=timedelta(milliseconds=5)):
         while keys.caller(OLD) is not None:
             pass
+
+
+def test_a_bug_in_one_reading_does_not_let_a_revoked_key_count_for_ever(store: FlakyStore, clock: ManualClock) -> None:
+    """The thread goes on."""
+    keys = ApiKeys(store=store, clock=clock)
+    store.revoke_api_key("old", at=datetime.now(UTC))
+    store.broken = 2
+    with keys.kept_fresh(every=timedelta(milliseconds=5)):
+        eventually(lambda: keys.caller(OLD) is None)

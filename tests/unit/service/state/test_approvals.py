@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -24,9 +25,9 @@ VIEW = a_view()
 SHOWN = Plan(instant=None, files_to_delete=5, partitions_to_delete=2)
 
 
-def approved() -> Approvals:
+def approved(clock: ManualClock | None = None) -> Approvals:
     """Return approvals in which what was shown is approved."""
-    approvals = Approvals(store=MemoryStore(), clock=ManualClock())
+    approvals = Approvals(store=MemoryStore(), clock=clock or ManualClock())
     approvals.ask(TABLE, RUN, SHOWN, VIEW)
     assert approvals.missing(TABLE, RUN, SHOWN, VIEW) is not None
     assert approvals.give(TABLE.id, Service.TTL, by="ada") is not None
@@ -43,15 +44,93 @@ def test_an_approval_covers_at_most_what_was_shown(files: int, partitions: int, 
     assert (approved().missing(TABLE, RUN, plan, VIEW) is None) is allowed
 
 
-def test_an_approval_of_a_plan_without_an_instant_is_used_up_by_the_deletion_that_needed_it() -> None:
-    """And not by a smaller one, which needed none."""
+@pytest.mark.parametrize("files", [5, 1])
+def test_an_approval_of_a_plan_without_an_instant_is_used_up_by_the_first_deletion(files: int) -> None:
+    """Also by a smaller one, which needed none: what is left weeks later is another deletion."""
     approvals = approved()
 
-    approvals.spend(TABLE, RUN, Plan(instant=None, files_to_delete=1))
-    assert approvals.missing(TABLE, RUN, SHOWN, VIEW) is None
+    approvals.spend(TABLE, RUN, Plan(instant=None, files_to_delete=files))
 
-    approvals.spend(TABLE, RUN, SHOWN)
     assert approvals.missing(TABLE, RUN, SHOWN, VIEW) is not None
+
+
+def test_an_approval_of_a_plan_without_an_instant_ends_after_a_day() -> None:
+    """The table has changed since. Its operator looks again."""
+    clock = ManualClock()
+    approvals = approved(clock)
+    clock.advance(timedelta(hours=23))
+    assert approvals.missing(TABLE, RUN, SHOWN, VIEW) is None
+    clock.advance(timedelta(hours=1))
+    assert approvals.missing(TABLE, RUN, SHOWN, VIEW) is not None
+
+
+WITHDRAWN = Plan(instant="00000030", files_to_delete=5, ends_with_run=True, retained="00000020")
+
+
+def planned_anew(instant: str = "00000040", retained: str | None = "00000020", files: int = 5) -> Plan:
+    """Return a later plan after the first one was withdrawn."""
+    return replace(WITHDRAWN, instant=instant, retained=retained, files_to_delete=files)
+
+
+@pytest.mark.parametrize(
+    ("plan", "allowed"),
+    [
+        (planned_anew(), True),
+        (planned_anew(retained="00000010"), True),
+        (planned_anew(retained="00000021"), False),
+        (planned_anew(retained=None), False),
+        (planned_anew(files=6), False),
+    ],
+)
+def test_an_approval_of_a_withdrawn_plan_covers_no_commit_that_was_to_be_kept(plan: Plan, allowed: bool) -> None:
+    """The plan is made anew, from the commit that was shown."""
+    approvals = Approvals(store=MemoryStore(), clock=ManualClock())
+    approvals.ask(TABLE, RUN, WITHDRAWN, VIEW)
+    assert approvals.waiting(TABLE, RUN.service, VIEW) is not None
+    assert approvals.retained(RUN) is None
+    approvals.give(TABLE.id, RUN.service, by="ada")
+
+    assert approvals.retained(RUN) == "00000020"
+    assert approvals.is_due(TABLE, RUN.service, VIEW)
+    assert (approvals.missing(TABLE, RUN, plan, VIEW) is None) is allowed
+
+
+def test_an_approval_of_a_withdrawn_plan_ends_with_the_plan_that_was_begun() -> None:
+    """If it was interrupted, it goes on without another question, at any time. The next plan is shown again."""
+    clock = ManualClock()
+    approvals = Approvals(store=MemoryStore(), clock=clock)
+    approvals.ask(TABLE, RUN, WITHDRAWN, VIEW)
+    approvals.give(TABLE.id, RUN.service, by="ada")
+
+    approvals.spend(TABLE, RUN, planned_anew())
+    clock.advance(timedelta(days=2))
+
+    begun = Plan(instant="00000040", files_to_delete=5)
+    assert approvals.missing(TABLE, RUN, begun, VIEW) is None
+    assert not approvals.is_due(TABLE, RUN.service, VIEW)
+    assert approvals.missing(TABLE, RUN, planned_anew("00000050"), VIEW) is not None
+    assert approvals.retained(RUN) is None
+
+
+def test_an_approval_ends_with_a_run_that_found_nothing_to_delete() -> None:
+    """Else its service would run again at every poll of the day."""
+    approvals = approved()
+    assert approvals.is_due(TABLE, RUN.service, VIEW)
+    approvals.end(RUN)
+    assert not approvals.is_due(TABLE, RUN.service, VIEW)
+    approvals.ask(TABLE, RUN, SHOWN, VIEW)
+    approvals.end(RUN)
+    assert approvals.waiting(TABLE, RUN.service, VIEW) is not None
+
+
+def test_a_question_ends_when_another_client_has_cleaned_since() -> None:
+    """Its figures are those of another table by now."""
+    clock = ManualClock()
+    approvals = Approvals(store=MemoryStore(), clock=clock)
+    approvals.ask(TABLE, RUN, WITHDRAWN, VIEW)
+    by_a_writer = an_instant(time="00000035", stands_for=RUN.service, requested_at=clock.now() + timedelta(minutes=1))
+
+    assert approvals.waiting(TABLE, RUN.service, a_view(by_a_writer)) is None
 
 
 CLEANED = replace(TABLE, budget=DeletionBudget(asks_shorter=True))

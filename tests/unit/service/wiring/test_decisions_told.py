@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from lakewarden.executors.contract import Capacity
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.proof import Check
+from lakewarden.planners.model.table import ActWhen
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.store.memory import MemoryStore
+from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness
 
 
@@ -37,6 +42,32 @@ def test_a_restart_reports_no_decision_that_the_store_has_already(tmp_path: Path
     assert isinstance(harness.decision(Service.CLEAN), Blocked)
     assert harness.recorded.decisions == []
     assert store.written == written
+
+
+class CountingPool(FakePool):
+    """Counts who asks for its slots, as the proof of a table does."""
+
+    asked = 0
+
+    def capacity(self) -> Capacity:
+        self.asked += 1
+        return super().capacity()
+
+
+def test_the_proof_of_a_table_is_judged_once_for_all_its_services(tmp_path: Path) -> None:
+    """It looks at all instants. Tables are decided on one after the other, on the thread that keeps runs alive."""
+    pool = CountingPool()
+    harness = DaemonHarness(tmp_path, policies=COMPACT_AND_CLEAN, more_pools={"counting": pool})
+    harness.write(1)
+    harness.for_a_while()
+    status = harness.status.table(TRIPS)
+    assert status is not None
+    assert status.view is not None
+    before = pool.asked
+    requests = harness.status._statuses._requests
+    requests.consider(replace(status.table, act_when=ActWhen.PROVED, proof_without=frozenset(Check)), status.view)
+
+    assert pool.asked - before == 1
 
 
 def test_what_changed_while_no_daemon_ran_is_reported_at_the_start(tmp_path: Path) -> None:

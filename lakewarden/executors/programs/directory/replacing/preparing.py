@@ -12,7 +12,7 @@ from lakewarden.executors.programs.directory.replacing.act import Replacement, S
 from lakewarden.executors.programs.directory.replacing.object_files import LARGEST_COPY, ObjectFiles
 from lakewarden.executors.programs.directory.rewriting.partition import chosen, common_end, rewritten_as
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
-from lakewarden.planners.formats.directory.listing.names import EntryKind, is_hidden
+from lakewarden.planners.formats.directory.listing.names import REWRITTEN, EntryKind, is_hidden
 from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import FileEntry
@@ -79,7 +79,7 @@ def _require_deletion(one: Staging, place: str) -> None:
     that is deleted is none. A bucket with versions keeps a mark of it.
     """
     try:
-        one.files.delete(f"{place}/part-lakewarden-{one.sign}-none")
+        one.files.delete(f"{place}/{REWRITTEN}{one.sign}-none")
     except StoreRefusedError as refused:
         raise NotRewrittenError(f"its files could not be deleted: {refused}") from refused
 

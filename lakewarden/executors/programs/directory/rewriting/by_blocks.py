@@ -6,19 +6,16 @@ Source: the Avro specification, "Object Container Files". Avro's own `DataFileWr
 
 from __future__ import annotations
 
-import bz2
 import json
-import lzma
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import pyarrow as pa
-
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.inflating import bound_of, inflated
 
 MAGIC = b"Obj\x01"
 
@@ -28,8 +25,6 @@ _LONGEST_BLOCK = 512 * 2**20
 _MOST_METADATA = 1000
 _LONGEST_NUMBER = 10
 _SCHEMA = "avro.schema"
-_CHECKSUM = 4
-_LONGEST_SIZE = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +50,7 @@ def joined_blocks(files: Sequence[Path], target: Path, *, target_size: int) -> l
     Raises NotRewrittenError if the files have different schemas, codecs or other metadata, or if one is damaged.
     """
     first = _header_of(files[0])
-    inflate = _INFLATE.get(first.metadata["avro.codec"])
+    codec = first.metadata["avro.codec"].decode(errors="backslashreplace")
     for file in files[1:]:
         if _header_of(file).metadata != first.metadata:
             raise NotRewrittenError("its files have different schemas, codecs or metadata")
@@ -67,8 +62,7 @@ def joined_blocks(files: Sequence[Path], target: Path, *, target_size: int) -> l
             made[-1].write_bytes(first.content)
         with made[-1].open("ab") as opened:
             for block in _blocks(file):
-                if inflate is not None and not _is_whole(block, inflate):
-                    raise NotRewrittenError("it holds a damaged Avro file: a block cannot be inflated")
+                _require_whole(block, codec)
                 opened.write(_number(block.rows) + _number(len(block.content)) + block.content + first.sync)
             size = opened.tell()
     if _sums(files) != _sums(made):
@@ -76,52 +70,14 @@ def joined_blocks(files: Sequence[Path], target: Path, *, target_size: int) -> l
     return made
 
 
-def _is_whole(block: _Block, inflate: Callable[[bytes], bytes]) -> bool:
+def _require_whole(block: _Block, codec: str) -> None:
+    most = bound_of(len(block.content), most=_LONGEST_BLOCK)
     try:
-        inflate(block.content)
-    except (zlib.error, OSError, EOFError, ValueError, lzma.LZMAError):
-        return False
-    return True
-
-
-def _inflated_raw(content: bytes) -> bytes:
-    """Return a block of deflate. It has no checksum. fastavro leaves a part of one behind it."""
-    stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-    told = stream.decompress(content) + stream.flush()
-    if not stream.eof:
-        raise EOFError
-    return told
-
-
-def _inflated_snappy(content: bytes) -> bytes:
-    """Return a block of snappy, which begins with its size. Avro adds a checksum of what is in it."""
-    compressed, checksum = content[:-_CHECKSUM], content[-_CHECKSUM:]
-    size = 0
-    for place, byte in enumerate(compressed[:_LONGEST_SIZE]):
-        size |= (byte & 0x7F) << (7 * place)
-        if not byte & 0x80:
-            break
-    if size > _LONGEST_BLOCK:
-        raise EOFError
-    told = bytes(pa.Codec("snappy").decompress(compressed, decompressed_size=size))
-    if zlib.crc32(told).to_bytes(_CHECKSUM, "big") != checksum:
-        raise EOFError
-    return told
-
-
-def _inflated_zstd(content: bytes) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as stream:
-        return bytes(stream.read())
-
-
-_INFLATE: Mapping[bytes, Callable[[bytes], bytes]] = {
-    b"deflate": _inflated_raw,
-    b"snappy": _inflated_snappy,
-    b"bzip2": bz2.decompress,
-    b"xz": lzma.decompress,
-    b"zstandard": _inflated_zstd,
-}
-"""How a block is inflated, by its codec."""
+        inflated(codec, block.content, most=most)
+    except DamagedError as wrong:
+        raise NotRewrittenError(
+            f"it holds an Avro file that is damaged or too large: a block cannot be inflated: {wrong}"
+        ) from wrong
 
 
 def _sums(files: Sequence[Path]) -> tuple[int, int]:

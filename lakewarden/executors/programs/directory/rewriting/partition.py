@@ -15,7 +15,7 @@ from lakewarden.executors.programs.directory.rewriting.by_lines import joined
 from lakewarden.executors.programs.directory.rewriting.by_spark import rewritten
 from lakewarden.executors.programs.directory.rewriting.recognised import recognised
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
-from lakewarden.planners.formats.directory.listing.names import EntryKind
+from lakewarden.planners.formats.directory.listing.names import REWRITTEN, EntryKind
 from lakewarden.planners.formats.directory.listing.walk import above
 from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions, FileFormat
 from lakewarden.planners.formats.directory.service_needs import shown_path
@@ -122,9 +122,7 @@ def rewritten_as(
     else:
         size = sum(file.stat().st_size for file in files)
         made = rewritten(session, files, kind, out, count=-(-size // options.target_file_size))
-    return [
-        file.rename(file.with_name(f"part-lakewarden-{sign}-{number:05d}{end}")) for number, file in enumerate(made)
-    ]
+    return [file.rename(file.with_name(f"{REWRITTEN}{sign}-{number:05d}{end}")) for number, file in enumerate(made)]
 
 
 def refuse_listed_above(table: str, partition: str, storage: Storage) -> None:

@@ -67,6 +67,6 @@ def _is_deflated(file: Path) -> bool:
     with file.open("rb") as opened:
         head = opened.read(_LONG_SAMPLE)
     try:
-        return head.startswith(b"x") and bool(zlib.decompressobj().decompress(head))
+        return head.startswith(b"x") and bool(zlib.decompressobj().decompress(head, 1))
     except zlib.error:
         return False

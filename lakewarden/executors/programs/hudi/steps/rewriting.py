@@ -112,7 +112,10 @@ def written_whole(statuses: Any) -> int:
     A row that cannot be written is an error in a status, and no exception (`WriteStatus.markFailure`). Hudi commits a
     rewrite all the same, and the row is gone (run). Raises TemporaryError for such a row, and Py4JJavaError.
     """
-    found = list(statuses.collect())
+    written = int(statuses.count())
+    # with a record index each status has all its keys: only those of one partition at a time fit into the driver
+    large = written > 0 and statuses.first().isTrackingSuccessfulWrites()
+    found = statuses.toLocalIterator() if large else statuses.collect()
     failed = next((status for status in found if status.hasErrors() or status.hasGlobalError()), None)
     if failed is not None:
         causes = [failed.getGlobalError(), *failed.getErrors().values()]
@@ -121,7 +124,7 @@ def written_whole(statuses: Any) -> int:
             f"{int(failed.getTotalErrorRecords())} rows of file group {failed.getFileId()} could not be written, and "
             f"nothing was committed: {why.splitlines()[0][:_LONGEST_REASON]}"
         )
-    return len(found)
+    return written
 
 
 _Steps = TypeVar("_Steps", bound=RewriteSteps)

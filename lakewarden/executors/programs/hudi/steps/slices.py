@@ -28,12 +28,17 @@ from lakewarden.planners.model.step import Step
 
 
 def schedule_clean(table: OpenTable, options: CleanOptions) -> str | None:
-    """Put a clean's plan on the timeline and return its instant; None if there is nothing to clean.
+    """Put a clean's plan on the timeline and return its instant; None if there is nothing to clean. A deletion that an
+    operator has approved is planned anew as it was shown, unless a writer's archive has gone past its commit.
 
     Raises TemporaryError if the timeline cannot be read, or if another client began a plan of ours before its count.
     """
     folder = table.properties().timeline_folder
     found = _uncleaned(table, options, folder)
+    approved = None if found is None else found.since(table.assignment.retained)
+    if found is not None and approved is not None:
+        table.client.retain_commits(max(1, found.kept, approved))
+        return _schedule(table)
     if found is None or not found.neglected:
         if found is not None and table.view().readers:
             table.client.retain_commits(max(1, found.kept))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
+from lakewarden.executors.contract import NothingToDo
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.observing import RunObservations
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
@@ -17,9 +19,12 @@ from lakewarden.planners.formats.iceberg.rewriting.groups import Group, file_gro
 from lakewarden.planners.formats.iceberg.rewriting.outputs import expected_files, largest_output, split_size
 from lakewarden.planners.formats.iceberg.rewriting.selection import Selection
 from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds, planner_options
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.step import Step
+from lakewarden.planners.storage.content import read_ahead
 
+_NAME_MAPPING = "schema.name-mapping.default"
+_ORC_WITHOUT_IDS = "does not contain Iceberg IDs"
 _ANY_NUMBER = 2**63 - 1
 
 
@@ -76,6 +81,75 @@ def planned_groups(
             raise TemporaryError(f"Iceberg's planner names {path}, which is in no manifest that we read")
     found = file_groups((*files.values(), *observations.deletes()), metadata, rules, keeps=keeps, may=may)
     return [FileGroup(known=one, tasks=tasks, files=tuple(files[key] for key in one.keys)) for one in found]
+
+
+class FieldIds:
+    """Which data files have no field ids, in a table without a name mapping. A rewrite leaves them out.
+
+    Engines read such Parquet files by position, and such ORC files by the names of today. If that is wrong, a rewrite
+    would make it final. Source: Iceberg 1.11, `parquet.ReadConf`, `orc.ORC.ReadBuilder`; by an empty mapping no column
+    of such a file has a metric (`ParquetUtil.fileMetrics`), and ORC is refused (`OrcMetrics`); both run.
+    """
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+        self._looked_at: dict[int, str] = {}
+
+    @property
+    def lacking(self) -> frozenset[int]:
+        """Return the keys of the files without ids that were found."""
+        return frozenset(key for key, path in self._looked_at.items() if path)
+
+    def lack_in(self, groups: Iterable[FileGroup]) -> bool:
+        """Whether files of these groups have no ids. Raises TemporaryError and PermanentError."""
+        with translated(Step.PLAN):
+            if _NAME_MAPPING in dict(self._table.java.properties()):
+                return False
+        tasks = {str(key): group.tasks[key] for group in groups for key in group.known.keys}
+        new = [key for key in tasks if int(key) not in self._looked_at]
+        self._looked_at.update((int(key), path) for key, path in read_ahead(new, lambda key: self._without(tasks[key])))
+        return any(self._looked_at[int(key)] for key in tasks)
+
+    def _without(self, task: Any) -> str:
+        """Return the path of a file without ids. Empty if it has some."""
+        iceberg = self._table.jvm.org.apache.iceberg
+        kinds = {"PARQUET": iceberg.parquet.ParquetUtil.fileMetrics, "ORC": iceberg.orc.OrcMetrics.fromInputFile}
+        path, kind = str(task.file().location()), str(task.file().format())
+        if kind not in kinds:
+            return ""
+        try:
+            with translated(Step.PLAN):
+                config, empty = iceberg.MetricsConfig.getDefault(), iceberg.mapping.NameMapping.empty()
+                metrics = kinds[kind](self._table.java.io().newInputFile(path), config, empty)
+                return path if metrics.recordCount() and metrics.columnSizes().isEmpty() else ""
+        except PermanentError as error:
+            if _ORC_WITHOUT_IDS in str(error):
+                return path
+            raise
+
+    def figures(self) -> Mapping[str, str]:
+        """Return what the run tells of the files that are left out."""
+        return {"left_out": self._told()} if self.lacking else {}
+
+    def _told(self) -> str:
+        paths = sorted(path for path in self._looked_at.values() if path)
+        with translated(Step.PLAN):
+            mapping = self._table.jvm.org.apache.iceberg.mapping
+            names = str(mapping.NameMappingParser.toJson(mapping.MappingUtil.create(self._table.java.schema())))
+        return (
+            f"{len(paths)} files have no field ids, {paths[0]} among them, and the table has no name mapping, so which "
+            f"column is which is a guess: set {_NAME_MAPPING} to {' '.join(names.split())}, with the names as these "
+            "files have them"
+        )
+
+    def told_with(self, nothing: NothingToDo) -> NothingToDo:
+        """Return why a run found nothing, with the files that are left out. A property that is set is no commit, so the
+        service looks again by itself. A rewrite of all files ends all the same.
+        """
+        if not self.lacking:
+            return nothing
+        again = timedelta(hours=1) if self._table.assignment.rewrite_all is None else nothing.again
+        return NothingToDo(reason=f"{nothing.reason}; {self._told()}", again=again)
 
 
 def taken(groups: Iterable[FileGroup], avoided: Iterable[str], options: RewriteOptions) -> Sequence[FileGroup]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lakewarden.executors.contract import NothingToDo, Plan
@@ -20,6 +21,7 @@ from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.iceberg.client.runners import MakeRunner
 from lakewarden.executors.programs.iceberg.client.signature import signature
 from lakewarden.executors.programs.iceberg.steps.file_groups import (
+    FieldIds,
     FileGroup,
     MadeGroup,
     made,
@@ -58,6 +60,7 @@ class RewriteSteps(ABC):
         self._observations = RunObservations(table, options)
         mark = table.assignment.rewrite_all
         self._reach = None if mark is None else Reach.of_text(mark)
+        self._field_ids = FieldIds(table)
         self._files_left = 0
         self._planned_from = 0
         self._chosen: Sequence[MadeGroup] = ()
@@ -77,14 +80,17 @@ class RewriteSteps(ABC):
         rules = thresholds(self._options, metadata.properties, everything=everything)
         keeps = kept_specs(deletes, metadata, self._table.options, view.observed_at)
         may = selection(self._options, metadata, view.observed_at, reach=self._reach)
+        may = replace(may, without=self._field_ids.lacking)
         planned = planned_groups(self._table, rules, self._observations, metadata, keeps=keeps, may=may)
         groups = planned if self._reach is not None else self.worthwhile(planned, rules, metadata)
         if not groups:
-            return self._nothing(may, view)
+            return self._field_ids.told_with(self._nothing(may, view))
         avoided = self.avoided(view)
+        chosen = taken(groups, avoided, self._options)
+        if self._field_ids.lack_in(chosen):
+            return self.plan()  # without the files that were found
         if self._table.assignment.dry_run:
             return self._dry(groups, avoided, expects_deletes=are_expected(deletes, metadata))
-        chosen = taken(groups, avoided, self._options)
         if are_expected(deletes, metadata):
             chosen = self._anchored(chosen)
         if not chosen:
@@ -184,7 +190,7 @@ class RewriteSteps(ABC):
             raise self._incomplete()
         self._follow_up(frozenset(self._rewritten))
         left = {} if self._reach is None else {"files_left": self._files_left}
-        return {"file_groups": self._committed, **left, **figures_of(self._table)}
+        return {"file_groups": self._committed, **left, **self._field_ids.figures(), **figures_of(self._table)}
 
     def abort(self) -> None:
         """Delete the new files that the run has not tried to commit."""

@@ -124,13 +124,15 @@ class OpenTable:
 
     def compacting(self) -> Any:
         """Return the table with the options under which its writers compact. A compaction that a writer may put off
-        for some commits (`lookup-compact`) is not put off.
+        for some commits (`lookup-compact`) is not put off. A lookup keeps all rows of a key in memory: Paimon 1.3.1
+        loses the oldest one if it puts them on disk (paimon#9279).
 
         Statistics of files keep a place for each column, as all releases read them, unless the table says otherwise.
         """
         options = self.jvm.java.util.HashMap()
         options.put("write-only", "false")
         options.put("lookup-compact", "radical")
+        options.put("lookup.merge-records-threshold", str(2**31 - 1))
         if not self.java.schema().options().containsKey(_DENSE_STATISTICS):
             options.put(_DENSE_STATISTICS, "false")
         return self.java.copy(options)

@@ -4,7 +4,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -15,6 +15,7 @@ from lakewarden.planners.formats.directory.options.compaction_options import Com
 from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
 from lakewarden.planners.formats.directory.service_needs import PartitionJudgement
 from lakewarden.planners.formats.directory.writers.activity import active, moment
+from lakewarden.planners.model.printable import printable
 from lakewarden.planners.settings import format_duration
 
 
@@ -56,18 +57,16 @@ def judge(
     least = rules.compaction.min_input_files
     if folder.small < least:
         return PartitionJudgement(state=CompactionState.COMPACT, reason=f"it has fewer than {least} small files")
-    if not path:
-        return _unfit("files that lie in the folder of the directory itself cannot be exchanged in one act")
-    if folder.has_folders:
-        return _unfit("there are folders in it")
     over = list(above)
-    if folder.has_log or any(one.has_log for one in over):
-        return _unfit(f"the {LOG_OF_A_SINK} in it, or above it, lists its files by name for Spark")
+    why_unfit = next(_unfit(path, folder, over), None)
+    if why_unfit is not None:
+        return PartitionJudgement(state=CompactionState.UNFIT, reason=why_unfit)
     at_work = active(folder, over, rules.usual, rules.table, now)
     if at_work is not None:
         return PartitionJudgement(state=CompactionState.ACTIVE, reason=at_work.reason, until=at_work.until)
     if folder.staged:
-        return _unfit("it holds a part in progress that no job has finished")
+        reason = "it holds a part in progress that no job has finished"
+        return PartitionJudgement(state=CompactionState.UNFIT, reason=reason)
     old_at = moment(folder.changed_at) + rules.horizon
     if now <= old_at:
         horizon = format_duration(rules.horizon)
@@ -76,5 +75,16 @@ def judge(
     return PartitionJudgement(state=CompactionState.DUE, reason=f"it has {folder.small} small files")
 
 
-def _unfit(reason: str) -> PartitionJudgement[CompactionState]:
-    return PartitionJudgement(state=CompactionState.UNFIT, reason=reason)
+def _unfit(path: str, folder: Folder, over: Iterable[Folder]) -> Iterator[str]:
+    if not path:
+        yield "files that lie in the folder of the directory itself cannot be exchanged in one act"
+    if folder.has_folders:
+        yield "there are folders in it"
+    if folder.has_log or any(one.has_log for one in over):
+        yield f"the {LOG_OF_A_SINK} in it, or above it, lists its files by name for Spark"
+    if folder.returned:
+        yield (
+            f"{printable(folder.returned)} is older than the file of a compaction beside it, so it came after that "
+            "one. If a job that copies files has brought back what was compacted, its rows are there twice: remove "
+            "the copies, and do not compact the target of such a job. If its rows are new, touch the file"
+        )

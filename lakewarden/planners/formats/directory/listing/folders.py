@@ -1,13 +1,14 @@
-"""One folder of a directory, as sums and times: no name of a file is kept."""
+"""One folder of a directory, as sums and times: of its files at most one name is kept."""
 
 from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from statistics import median
 
-from lakewarden.planners.formats.directory.listing.names import EntryKind, may_be_orphan
+from lakewarden.planners.formats.directory.listing.names import REWRITTEN, EntryKind, may_be_orphan
 from lakewarden.planners.formats.directory.listing.tables import LOG_OF_A_SINK
 
 ONE_CHANGE = 1.0
@@ -34,7 +35,9 @@ class Folder:
     of such parts; 0 where there is none. `staging_name` is the name of such a folder, if possible of one that is
     unexplained. `hollow_since` is the newest change of an object in such folders, if none of them holds a byte: only
     empty objects that mark folders; 0 otherwise, and always on disks. `has_log`: the list of a streaming sink lies in
-    it.
+    it. `returned` is the name of the oldest small data file that another program wrote, if it is older than one that
+    compaction has written: it came after that one. It is empty otherwise, and always in object stores, where a file
+    has the time at which it came.
     """
 
     files: int = 0
@@ -53,6 +56,7 @@ class Folder:
     staging_name: str = ""
     hollow_since: float = 0.0
     has_log: bool = False
+    returned: str = ""
 
     @property
     def changed_at(self) -> float:
@@ -103,13 +107,19 @@ class FolderSum:
         self._bytes_below = 0
         self._has_folders = False
         self._has_log = False
+        self._rewritten = 0.0
+        self._oldest = (inf, "")
 
-    def add(self, kind: EntryKind, *, size: int, written: float) -> None:
-        """Add a file."""
+    def add(self, kind: EntryKind, *, size: int, written: float, name: str = "") -> None:
+        """Add a file. Its name counts where its time may be older than its place in the folder."""
         match kind:
             case EntryKind.DATA:
                 self._bytes += size
                 self._written.append(written)
+                if name.startswith(REWRITTEN):
+                    self._rewritten = max(self._rewritten, written)
+                elif name and 0 < size < self._small_below:
+                    self._oldest = min(self._oldest, (written, name))
                 if 0 < size < self._small_below:
                     self._small += 1
                     self._small_bytes += size
@@ -163,6 +173,7 @@ class FolderSum:
             small=self._small,
             small_bytes=self._small_bytes,
             has_log=self._has_log,
+            returned=self._oldest[1] if self._oldest[0] < self._rewritten else "",
         )
 
 

@@ -31,6 +31,8 @@ _STAGED_PARTS = (".inprogress.", "._COPYING_")
 _STAGED_ENDS = (".inprogress", ".tmp", "._COPYING_")
 OURS = "_lakewarden"
 """The folder below a directory in which compaction writes. Readers overlook it."""
+REWRITTEN = "part-lakewarden-"
+"""So begin the names of the files that compaction writes."""
 DROP = "drop-"
 """So begin the names of the folders in it that hold partitions which ttl has moved away."""
 

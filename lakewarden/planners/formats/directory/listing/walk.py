@@ -122,7 +122,8 @@ class Walk:
                 if kind is EntryKind.DATA:
                     below[posixpath.join(path, entry.name)] = entry.modified.timestamp()
             else:
-                tally.add(kind, size=entry.size, written=entry.modified.timestamp())
+                name = entry.name if changed else ""
+                tally.add(kind, size=entry.size, written=entry.modified.timestamp(), name=name)
         self.folders[path] = tally.folder(changed=changed)
         if not changed:
             self.digests[path] = digest(entries)

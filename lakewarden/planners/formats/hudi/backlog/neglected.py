@@ -54,6 +54,14 @@ class Uncleaned:
         """Return the time of the oldest of them that stays readable. If none has to, it is later than all."""
         return self.commits[self.excess].time if self.excess < len(self.commits) else "9"
 
+    def since(self, time: str | None) -> int | None:
+        """Return how many of them began at the time of one of them, or later. None if there is no commit of that time.
+
+        Hudi counts the commits that a clean keeps, and only on the active timeline.
+        """
+        times = [commit.time for commit in self.commits]
+        return len(times) - times.index(time) if time in times else None
+
     @property
     def neglected(self) -> bool:
         """Whether they are too many for one clean."""

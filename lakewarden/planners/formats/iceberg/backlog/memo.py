@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from lakewarden.planners.formats.iceberg.backlog.holdings import HeldDigests
 from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import UnreadableSnapshots
+from lakewarden.planners.formats.iceberg.deletion.ahead import VersionsSeen
 from lakewarden.planners.formats.iceberg.metadata.digests import ManifestDigest
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, files_of, manifests_of
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
@@ -43,7 +44,7 @@ of tables."""
 class Memo:
     """What is remembered of a table: the digests of its current manifests by path and length, the partitions that
     recent updates touched by snapshot, what the metadata file says of its snapshots if there are many, the tallies of
-    the data files, and the manifest lists and manifests that old snapshots have lost.
+    the data files, the manifest lists and manifests that old snapshots have lost, and the versions of the table.
     """
 
     digests: Mapping[ManifestKey, ManifestDigest] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Memo:
     told: Told | None = None
     tallies: Tallies = field(default_factory=Tallies)
     lost: UnreadableSnapshots = field(default_factory=UnreadableSnapshots)
+    versions: VersionsSeen = field(default_factory=VersionsSeen)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +106,7 @@ class ManifestPass:
         deletes: list[ManifestDigest] = []
         begun = left = 0
         for one in manifests:
-            if _place(one) not in self.remembered.digests:
+            if _place(one) not in self.remembered.digests and _place(one) not in self.digests:
                 if begun and self.ends_at is not None and time.monotonic() > self.ends_at:
                     left += 1
                     continue
@@ -121,13 +123,13 @@ class ManifestPass:
             )
         return HeldDigests(data, deletes)
 
-    def memo(self, tallies: Tallies, lost: UnreadableSnapshots) -> Memo:
+    def memo(self, tallies: Tallies, lost: UnreadableSnapshots, versions: VersionsSeen) -> Memo:
         """Return what the next reading may remember. If a file could not be read, the partitions of updates are
         forgotten.
         """
         touched = {} if self.faults else self.touched
         told = self.metadata.told if len(self.metadata.snapshots) >= _MANY_SNAPSHOTS else None
-        return Memo(digests=self.digests, touched=touched, told=told, tallies=tallies, lost=lost)
+        return Memo(digests=self.digests, touched=touched, told=told, tallies=tallies, lost=lost, versions=versions)
 
     def _listed(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
         try:

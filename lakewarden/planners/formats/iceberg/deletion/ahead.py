@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
-from lakewarden.planners.formats.iceberg.metadata.metadata import BrokenOffError, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, manifests_of, missing, read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import BrokenOffError, CorruptMetadataError, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, address_of
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.view import Blocker
@@ -20,6 +21,9 @@ METADATA_FILE = ".metadata.json"
 
 _NUMBER = re.compile(r"(v|)(\d{1,18})([-.])")
 """`v7.metadata.json` in a Hadoop catalog, `00007-<uuid>.metadata.json` in others."""
+
+_AGAIN = timedelta(hours=6)
+"""A listing of a folder with the metadata files of thousands of versions takes several requests."""
 
 _COMMIT_MAY_TAKE = timedelta(hours=1)  # from its metadata file to the catalog's answer, with all retries
 _AT_LEAST = timedelta(seconds=30)
@@ -55,7 +59,7 @@ def left_of_a_commit(
         )
     if age > given_up_after and _follows(other, metadata):
         return other
-    raise _refused(_ahead(path))
+    raise _refused(_ahead(path, metadata, broken=""))
 
 
 def require_newest(read: Callable[[], TableMetadata], storage: Storage, *, now: datetime) -> None:
@@ -74,21 +78,41 @@ def require_newest(read: Callable[[], TableMetadata], storage: Storage, *, now: 
         raise _refused(newer)
 
 
-def behind_its_hint(metadata: TableMetadata, storage: Storage, *, now: datetime) -> Iterator[Blocker]:
-    """Yield what blocks every service of a table with the file names of Hadoop tables: it has newer versions, and the
-    next one is missing, so no search that begins at the hint finds them.
-
-    Other tables are looked at by each run alone: the listing costs requests, and it takes a second catalog to be ahead.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VersionsSeen:
+    """What is remembered of the versions of a table from one observation to the next: the `last` metadata file that its
+    catalog named, the file that it `left` for an older one, when the folder was listed, and what blocks every service.
     """
-    current = metadata.file.rpartition("/")[2]
-    names = _NUMBER.match(current)
-    if names is None or not names[1]:
-        return
-    with contextlib.suppress(TemporaryError):  # the listing is not whole: each run lists the folder again
-        written = _versions(metadata, storage)
-        if all(_versions_later(name, current) != 1 for name in written):
-            newer = _newer(metadata, written, storage, now=now)
-            yield from () if newer is None else (newer,)
+
+    last: str = ""
+    left: str = ""
+    listed_at: datetime | None = None
+    blocker: Blocker | None = None
+
+    def looked(self, metadata: TableMetadata, storage: Storage, *, now: datetime) -> VersionsSeen:
+        """List the folder if the pointer may have been set back, or if it is time to. If it cannot be listed whole,
+        nothing new is known, and each run lists it again.
+
+        In a table with the file names of Hadoop tables a search that begins at the hint finds the next version. Only if
+        that one is missing, no search finds those after it.
+        """
+        left = self.last if self.last not in ("", metadata.file, *metadata.metadata_log) else self.left
+        seen = replace(self, last=metadata.file, left=left)
+        current = metadata.file.rpartition("/")[2]
+        names = _NUMBER.match(current)
+        has_hint = names is not None and bool(names[1])
+        rests = self.listed_at is not None and now - self.listed_at < _AGAIN
+        if rests and self.blocker is None and left == self.left and not has_hint:
+            return seen
+        with contextlib.suppress(TemporaryError):
+            written = _versions(metadata, storage)
+            if not has_hint:  # a writer may have committed the young ones since the catalog was asked
+                named = {current, left.rpartition("/")[2]}
+                written = {name: at for name, at in written.items() if name in named or at < now - _COMMIT_MAY_TAKE}
+            is_found = has_hint and any(_versions_later(name, current) == 1 for name in written)
+            blocker = None if is_found else _newer(metadata, written, storage, now=now, left=left)
+            return replace(seen, left=left if blocker else "", listed_at=now, blocker=blocker)
+        return seen
 
 
 def _versions(metadata: TableMetadata, storage: Storage) -> Mapping[str, datetime]:
@@ -106,25 +130,44 @@ def _versions(metadata: TableMetadata, storage: Storage) -> Mapping[str, datetim
 
 
 def _newer(
-    metadata: TableMetadata, written: Mapping[str, datetime], storage: Storage, *, now: datetime
+    metadata: TableMetadata, written: Mapping[str, datetime], storage: Storage, *, now: datetime, left: str = ""
 ) -> Blocker | None:
     """Return what blocks every service if one of the files is a newer version of this table than the catalog names:
     another catalog has committed it, or the pointer was set back. It is the same if another catalog has committed twice
     beside the versions that this one knows.
 
     Only files that may be newer are read: those with a later number, whenever they were written, and those that were
-    written later. The next version is left out for an hour: its writer may be about to commit it. If that commit
-    failed, the writer commits again, or orphans finds the file.
+    written later. The next version is left out for an hour, unless the catalog has named it and `left` it: its writer
+    may be about to commit it. If that commit failed, the writer commits again, or orphans finds the file.
     """
     above, _, current = metadata.file.rpartition("/")
-    folder, at_last = address_of(above), written.get(current, now)
-    for name, at in written.items():
-        later = _versions_later(name, current) or 0
-        if later > 1 or at_last < at < now - _COMMIT_MAY_TAKE:
+    folder, at_last, named = address_of(above), written.get(current, now), left.rpartition("/")[2]
+    later = {name: _versions_later(name, current) or 0 for name in written}
+    news = [
+        name
+        for name, at in written.items()
+        if later[name] > 1 or (name == named and later[name] > 0) or at_last < at < now - _COMMIT_MAY_TAKE
+    ]
+    for name in sorted(news, key=lambda name: (later[name], written[name], name), reverse=True):
+        try:
             other = _read(f"{folder}/{name}", storage)
-            if other is not None and other.uuid == metadata.uuid and (later > 1 or _is_newer(other, metadata)):
-                return _ahead(f"{folder}/{name}")
+        except CorruptMetadataError as wrong:
+            return _ahead(f"{folder}/{name}", metadata, broken=str(wrong))
+        if other is None or other.uuid != metadata.uuid:
+            continue
+        if later[name] > 1 or name == named or _is_newer(other, metadata):
+            return _ahead(f"{folder}/{name}", metadata, broken=_why_unreadable(other, storage))
     return _another_line(written, metadata, folder, storage)
+
+
+def _why_unreadable(version: TableMetadata, storage: Storage) -> str:
+    """Return why no engine can read the current snapshot of a version. Empty if its manifests are there."""
+    try:
+        manifests = () if version.current_snapshot is None else manifests_of(version.current_snapshot, storage)
+        lost = next(iter(missing([one.path for one in manifests], storage)), None)
+    except (VanishedError, PermanentError) as wrong:
+        return str(wrong)
+    return "" if lost is None else f"its manifest {lost} is not there"
 
 
 def _another_line(names: Iterable[str], metadata: TableMetadata, folder: str, storage: Storage) -> Blocker | None:
@@ -177,12 +220,30 @@ def _follows(other: TableMetadata, metadata: TableMetadata) -> bool:
     return bool(other.metadata_log) and spelled(other.metadata_log[-1]) == spelled(metadata.file)
 
 
-def _ahead(path: str) -> Blocker:
+def _ahead(path: str, metadata: TableMetadata, *, broken: str) -> Blocker:
+    """Return the blocker for a newer version. There are two ways out, and the likely one comes first: a version that is
+    `broken` was left on purpose.
+    """
+    folder, current = path.rpartition("/")[0], metadata.file.rpartition("/")[2]
+    back = (
+        f"if {current} is the right one, and no other catalog has the table, move {path.rpartition('/')[2]} and each "
+        f"other version after {current} out of {folder}: what only they need is deleted later"
+    )
+    forth = (
+        f"if {path} is the right one, let one catalog alone have the table, at that version (drop it here without its "
+        "files, then CALL system.register_table; in a Hadoop catalog delete version-hint.text)"
+    )
+    if broken:
+        return Blocker(
+            reason=f"{path} is a newer version of this table than {current}, which the catalog names, and cannot be "
+            f"read ({broken}): the pointer was set back, or another catalog holds the table, too",
+            remedy=f"{back}; {forth}, after what it lacks is restored",
+        )
     return Blocker(
-        reason=f"{path} is a newer version of this table than the catalog has: another catalog holds it, too, and is "
-        "ahead, or the pointer was set back (in a Hadoop catalog version-hint.text, with versions after it deleted)",
-        remedy="let one catalog alone have the table, at its newest version (CALL system.register_table, or drop it "
-        "here without its files; in a Hadoop catalog delete version-hint.text)",
+        reason=f"{path} is a newer version of this table than {current}, which the catalog names: another catalog "
+        "holds the table, too, and is ahead, or the pointer was set back (in a Hadoop catalog version-hint.text, with "
+        "versions after it deleted)",
+        remedy=f"{forth}; {back}",
     )
 
 

@@ -68,7 +68,7 @@ def expirable(
     if refs:
         metadata = replace(metadata, refs=tuple(one for one in metadata.refs if one not in refs))
     by_rule = _by_iceberg(metadata, _Retention.of(metadata, options), options.branches)
-    marks = tuple(marked_snapshots(metadata))
+    marks = tuple(marked_snapshots(metadata, table_options.ignored_marks))
     outage = after(table_options.longest_outage)
     until = dict(by_rule)
     for one in metadata.snapshots:
@@ -110,7 +110,7 @@ def _ref_ages(metadata: TableMetadata, options: CleanOptions, table_options: Ice
     if not options.expire_refs:
         return ()
     flink_until: dict[str, datetime] = {}
-    for mark in marked_snapshots(metadata):
+    for mark in marked_snapshots(metadata, table_options.ignored_marks):
         if mark.branch is not None:
             is_of_a_job = bool(mark.mark.kind)
             restored = later(mark.snapshot.at, table_options.flink_restores)
@@ -226,11 +226,19 @@ def _held(
             read |= {one.id for one in needed}
     between = [one for one in others if one.id not in young and one.id not in read]
     if between:
-        yield (
-            f"{_counted(len(between))} on the way from a branch's head to the newest of a sink: if that sink is gone, "
-            "set keep_last_flink_commit: false, and they stay for flink_restores "
-            f"({format_duration(table_options.flink_restores)})"
-        )
+        way = f"{_counted(len(between))} on the way from a branch's head to the newest of a sink"
+        ends = {one.mark for one in marks if one.snapshot.id in {one.id for one in held}}
+        keys = sorted({mark.part for mark in ends if not mark.kind})
+        if keys:  # to say that no sink runs would take the guard from a job of Flink, too
+            patterns = ", ".join(
+                dict.fromkeys(f'"{key.rpartition(".")[0]}.*"' if "." in key else f'"{key}"' for key in keys)
+            )
+            yield f"{way}: if no sink looks for {', '.join(keys)}, set ignored_marks: [{patterns}]"
+        if any(mark.kind for mark in ends) or not keys:
+            yield (
+                f"{way}: if that sink is gone, set keep_last_flink_commit: false, and they stay for flink_restores "
+                f"({format_duration(table_options.flink_restores)})"
+            )
 
 
 def _read_by(reader: IncrementalReader, needed: Sequence[Snapshot]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from struct import Struct
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from lakewarden.planners.formats.iceberg.metadata.manifests import ContentFile, FileContent
@@ -61,10 +62,11 @@ class ManifestDigest:
 
     `spec` is the partition spec of the manifest. `partitions` and `origins` are those of the files. `removed_from` are
     the partitions from which the snapshot that wrote the manifest removed files. `rowless` is how many of the files
-    have no row according to the manifest, or an unknown number.
+    have no row according to the manifest, or an unknown number. `deletes_by` are the fields by which its equality
+    deletes delete, each with the path of one of those files.
     """
 
-    __slots__ = ("_packed", "origins", "partitions", "removed_from", "rowless", "spec")
+    __slots__ = ("_packed", "deletes_by", "origins", "partitions", "removed_from", "rowless", "spec")
 
     def __init__(self, files: Iterable[ContentFile], *, spec: int) -> None:
         """Pack `files`: all files of the manifest, the deleted ones included. `spec` is the partition spec of the
@@ -75,12 +77,14 @@ class ManifestDigest:
         removed: set[str] = set()
         packed = bytearray()
         self.rowless = 0
+        deletes_by: dict[int, str] = {}
         for file in files:
             partition = sys.intern(file.partition)
             if not file.is_live:
                 removed.add(partition)
                 continue
             self.rowless += file.records <= 0
+            deletes_by |= dict.fromkeys(file.equality_ids, file.path)
             packed += _FILE.pack(
                 partitions.setdefault(partition, len(partitions)),
                 origins.setdefault((file.sequence or 0, file.snapshot), len(origins)),
@@ -93,6 +97,7 @@ class ManifestDigest:
         self.spec, self.partitions, self.origins = spec, tuple(partitions), tuple(origins)
         self._packed = bytes(packed)
         self.removed_from = frozenset(removed) or _NOWHERE
+        self.deletes_by: Mapping[int, str] = deletes_by or _BY_NOTHING
 
     def __len__(self) -> int:
         """Return how many files are live."""
@@ -151,6 +156,7 @@ referenced."""
 
 _WHERE, _KIND, _KEY = 0, 2, 5
 _NOWHERE: frozenset[str] = frozenset()
+_BY_NOTHING: Mapping[int, str] = MappingProxyType({})
 _VECTOR = 3
 _CONTENTS = (FileContent.DATA, FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES, FileContent.POSITION_DELETES)
 

@@ -76,7 +76,8 @@ class ContentFile:
     `partition` is for people, and for comparing within one table: `day=2026-01-01/region=eu`, or `""` for a table
     without partitions. `snapshot` added the file, or removed it if its status is DELETED. `sequence` is its data
     sequence number. It is None if the file was deleted before it got one. `references` is the one data file that a
-    delete file is for. It is known if the delete file says so, or if its bounds allow no other.
+    delete file is for. It is known if the delete file says so, or if its bounds allow no other. `equality_ids` are the
+    fields by which an equality delete file deletes.
     """
 
     path: str
@@ -90,6 +91,7 @@ class ContentFile:
     snapshot: int
     sequence: int | None
     references: str | None = None
+    equality_ids: tuple[int, ...] = ()
 
     @property
     def is_live(self) -> bool:
@@ -242,6 +244,7 @@ def _file(record: Mapping[str, Any], manifest: Manifest, partition: str) -> Cont
         snapshot=long(record.get("snapshot_id") or manifest.added_by),
         sequence=None if sequence is None else count(sequence),
         references=_referenced(file),
+        equality_ids=tuple(long(one, "equality_ids") for one in file.get("equality_ids") or ()),
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lakewarden.planners.decoding.json_stream import ArrayContent
 from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.formats.iceberg.metadata.schemas import DroppedColumn
 from lakewarden.planners.model.errors import PermanentError
 
 MAIN = "main"
@@ -104,6 +105,7 @@ class TableMetadata:
     `{"long", "decimal", "list"}`. `has_keys`: it has keys of encryption, which other keys protect (version 3).
     `size` are the bytes of the metadata file, inflated.
     `has_identifier`: a schema names the columns that identify a row, by which jobs update and delete.
+    `dropped`: columns that the current schema does not have, by field id.
     """
 
     file: str
@@ -126,6 +128,7 @@ class TableMetadata:
     types: frozenset[str] = frozenset()
     has_keys: bool = False
     has_identifier: bool = False
+    dropped: Mapping[int, DroppedColumn] = field(default_factory=dict)
     size: int = 0
     by_id: Mapping[int, Snapshot] = field(default_factory=dict, repr=False, compare=False)
     told: Told | None = field(default=None, repr=False, compare=False)

@@ -24,7 +24,7 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import (
     TableMetadata,
     Told,
 )
-from lakewarden.planners.formats.iceberg.metadata.schemas import columns_in, has_identifier, types_in
+from lakewarden.planners.formats.iceberg.metadata.schemas import columns_in, dropped_in, has_identifier, types_in
 from lakewarden.planners.formats.iceberg.metadata.sink_marks import QUERY, is_of_a_sink
 
 _NO_SNAPSHOT = -1
@@ -175,6 +175,7 @@ def _metadata(text: JsonObject, file: str, known: Told) -> TableMetadata:
         types=types_in(raw),
         has_keys=bool(raw.get("encryption-keys")),
         has_identifier=has_identifier(raw),
+        dropped=dropped_in(raw),
         by_id=by_id,
         told=told._replace(main=main),
         known_main=known.main[0] if known.main and len(by_id) == len(snapshots) else None,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+from lakewarden.planners.decoding.numbers import long
 
 
 def types_in(raw: Mapping[str, Any]) -> frozenset[str]:
@@ -26,6 +28,39 @@ def columns_in(raw: Mapping[str, Any]) -> Mapping[Any, str]:
 def has_identifier(raw: Mapping[str, Any]) -> bool:
     """Whether a schema names the columns that identify a row (`identifier-field-ids`)."""
     return any(one.get("identifier-field-ids") for one in (raw.get("schema") or {}, *(raw.get("schemas") or ())))
+
+
+class DroppedColumn(NamedTuple):
+    """A column that the current schema does not have. `schema` is an older one that has it. `is_whole`: that schema has
+    every column of today, too, as it is today.
+    """
+
+    name: str
+    schema: int
+    is_whole: bool
+
+
+def dropped_in(raw: Mapping[str, Any]) -> Mapping[int, DroppedColumn]:
+    """Return the columns that were dropped, by field id. A schema that is whole is preferred, else the newest."""
+    schemas = {long(one["schema-id"], "schema-id"): one for one in raw.get("schemas") or ()}
+    now = schemas.get(raw.get("current-schema-id", -1))
+    if now is None or len(schemas) == 1:
+        return {}
+    today, found = dict(_fields(now)), dict[int, DroppedColumn]()
+    for number, schema in sorted(schemas.items()):
+        is_whole = all(field in schema["fields"] for field in now["fields"])
+        for field_id, name in _fields(schema):
+            if field_id not in today and (is_whole or not (field_id in found and found[field_id].is_whole)):
+                found[field_id] = DroppedColumn(name, number, is_whole)
+    return found
+
+
+def _fields(struct: Mapping[str, Any], place: str = "") -> Iterator[tuple[int, str]]:
+    """Yield the fields of a schema that a delete may name, those in structs included, with their names."""
+    for one in struct.get("fields") or ():
+        yield long(one["id"], "id"), f"{place}{one['name']}"
+        if not isinstance(one["type"], str):
+            yield from _fields(one["type"], f"{place}{one['name']}.")
 
 
 def _types(of: Any) -> Iterator[str]:

@@ -44,6 +44,10 @@ class IcebergTableOptions(Settings):
     thousand snapshots follow. If no such sink runs, set it to false: then the snapshot, and the rows of its time, may
     expire after `flink_restores`."""
 
+    ignored_marks: tuple[str, ...] = Field(default=(), max_length=100)
+    """Keys in the summaries of snapshots that no sink looks for, as patterns: `pipeline.*`. Other unknown keys count as
+    marks of sinks. Those of Flink and of Spark's streams count in any case."""
+
     readers: tuple[IncrementalReader, ...] = Field(default=(), max_length=100)
     """The table's incremental readers. A clean keeps the snapshots of each branch that the slowest of its readers may
     still need, whatever other settings say."""

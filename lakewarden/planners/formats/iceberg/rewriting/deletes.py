@@ -6,15 +6,17 @@ it was written. If that spec has no partitions, it applies everywhere (`DeleteFi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, ManifestDigest
 from lakewarden.planners.formats.iceberg.metadata.manifests import FileContent
 from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField, Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.groups import Group, is_unpartitioned
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.view import Blocker
 
 _ADDED = "added-equality-delete-files"
 _JOB = "flink.job-id"
@@ -139,6 +141,42 @@ def needless(files: Iterable[LiveFile], specs: Specs) -> tuple[LiveFile, ...]:
     found = tuple(files)
     ages = _Ages(found, specs)
     return tuple(one for one in found if one.content is not FileContent.DATA and not ages.has_a_file_for(one))
+
+
+def blocked_by_dropped_columns(digests: Iterable[ManifestDigest], metadata: TableMetadata) -> Iterator[Blocker]:
+    """Yield what blocks the services that read rows, and clean, if live equality deletes delete by a column that the
+    current schema does not have. No engine can read the current snapshot then. Older ones can be read by their own
+    schema, so they must not expire.
+
+    Source: Iceberg 1.11, `data.DeleteFilter` ("Cannot find required field for ID"; run).
+    """
+    named = {number: path for digest in digests for number, path in digest.deletes_by.items()}
+    for number in sorted(named.keys() & metadata.dropped.keys()):
+        column = metadata.dropped[number]
+        again = _CURRENT if column.is_whole else _IN_A_STRUCT if "." in column.name else _ADDED_AGAIN
+        yield Blocker(
+            services=_NEEDS_ROWS,
+            reason=f"{named[number]} deletes rows by the column {column.name} (field {number}), which was dropped: no "
+            "engine applies its deletes, and the current rows cannot be read",
+            remedy="have the column again under its field id "
+            f"({again.format(schema=column.schema, number=number, next=max(metadata.schemas) + 1)}), "
+            "run compaction with --rewrite-all and with remove_dangling_deletes: true in its options until it finds "
+            "no file that is left, and drop the column again",
+        )
+
+
+_NEEDS_ROWS = frozenset({Service.COMPACTION, Service.CLUSTERING, Service.TABLE_STATS, Service.CLEAN})
+
+_CURRENT = "with pyiceberg: table.catalog.commit_table(table, (), (SetCurrentSchemaUpdate(schema_id={schema}),))"
+_ADDED_AGAIN = (
+    "with pyiceberg: table.catalog.commit_table(table, (), (AddSchemaUpdate(schema=Schema(*table.schema().fields, "
+    'table.schemas()[{schema}].find_field({number}).model_copy(update={{"name": "dropped_{number}"}}), '
+    "schema_id={next})), SetCurrentSchemaUpdate(schema_id=-1)))"
+)
+_IN_A_STRUCT = (
+    "by a new current schema that has it in its struct, as schema {schema} has it, beside all columns of today"
+)
+"""The former schema is made current only if it has all columns of today. A rewrite by it would lose the others."""
 
 
 class _Ages:

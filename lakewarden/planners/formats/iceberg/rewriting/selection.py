@@ -26,13 +26,14 @@ class UnknownFieldError(PermanentError):
 class Selection:
     """What a rewrite may take: files in the partitions that fit (None: all), and no file that a `young` snapshot added.
     `changes_at` is when the first of these snapshots is old enough. None if there is none. A rewrite of all files takes
-    the files within its `reach`.
+    the files within its `reach`. Those with a key in `without` stay.
     """
 
     where: Where | None = None
     young: frozenset[int] = frozenset()
     changes_at: datetime | None = None
     reach: Reach | None = None
+    without: frozenset[int] = frozenset()
 
     def takes(self, file: LiveFile) -> bool:
         """Whether a data file may be rewritten."""
@@ -44,7 +45,9 @@ class Selection:
         If the manifest says that a file has no row, or does not know how many, the file stays. Iceberg refuses a
         rewrite that seems to add rows.
         """
-        return file.records > 0 and self.takes_from(file.partition) and (self.reach is None or self.reach.has(file))
+        if file.records <= 0 or file.key in self.without:
+            return False
+        return self.takes_from(file.partition) and (self.reach is None or self.reach.has(file))
 
     def takes_from(self, partition: str) -> bool:
         """Whether files of a partition may be rewritten, according to its name."""

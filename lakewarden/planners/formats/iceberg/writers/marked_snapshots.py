@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fnmatch import fnmatchcase
 
 from lakewarden.planners.formats.iceberg.metadata.metadata import Ref, Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.moments import FOR_EVER, later
@@ -35,14 +36,15 @@ class MarkedSnapshot:
 _MOST_ON_THE_WAY = 1000
 
 
-def marked_snapshots(metadata: TableMetadata) -> Iterator[MarkedSnapshot]:
+def marked_snapshots(metadata: TableMetadata, ignored: Sequence[str] = ()) -> Iterator[MarkedSnapshot]:
     """Yield the newest snapshot with each mark of a sink, on every branch and over all snapshots.
 
     A sink follows the parents of its branch's head to the newest snapshot with its mark. If it finds no such snapshot,
     it commits again what it had committed (`SinkUtil.getMaxCommittedCheckpointId`). The job that committed last to a
-    branch may still run, however old its commit is. A commit that is on no branch counts as superseded.
+    branch may still run, however old its commit is. A commit that is on no branch counts as superseded. Keys that fit a
+    pattern in `ignored` are no marks.
     """
-    marks = {one.id: found for one in metadata.snapshots if (found := tuple(marks_in(one.summary)))}
+    marks = {one.id: found for one in metadata.snapshots if (found := tuple(_marks_in(one, ignored)))}
     if not marks:
         return
     found_on_branches: set[tuple[int, SinkMark]] = set()
@@ -62,6 +64,12 @@ def marked_snapshots(metadata: TableMetadata) -> Iterator[MarkedSnapshot]:
                     yield MarkedSnapshot(snapshot=one, mark=mark, branch=branch, superseded=superseded)
 
 
+def _marks_in(snapshot: Snapshot, ignored: Sequence[str]) -> Iterator[SinkMark]:
+    for mark in marks_in(snapshot.summary):
+        if mark.kind or not any(fnmatchcase(mark.part, pattern) for pattern in ignored):
+            yield mark
+
+
 def _newest_first(metadata: TableMetadata) -> Iterator[Snapshot]:
     return iter(sorted(metadata.snapshots, key=lambda one: (one.sequence, one.at), reverse=True))
 
@@ -71,7 +79,7 @@ def needed_by_sinks(metadata: TableMetadata, table_options: IcebergTableOptions)
     branch. A sink that misses one of them on its way does not find its mark.
     """
     ends: dict[str | None, dict[int, datetime]] = defaultdict(dict)
-    for one in marked_snapshots(metadata):
+    for one in marked_snapshots(metadata, table_options.ignored_marks):
         of_branch = ends[None if one.branch is None else one.branch.name]
         stays = one.stays_until(table_options)
         of_branch[one.snapshot.id] = max(stays, of_branch.get(one.snapshot.id, stays))

@@ -49,8 +49,9 @@ def _is_worthwhile(bucket: Bucket, schema: Schema, options: CompactionOptions) -
 
 def is_full(schema: Schema, options: CompactionOptions) -> bool:
     """Whether a compaction merges all sorted runs of a bucket: by its strategy, or because the table knows no other one
-    that serves its readers. An append table has one strategy, and `changelog-producer=full-compaction` makes changelogs
-    by full compactions alone.
+    that serves its readers. An append table has one strategy, `changelog-producer=full-compaction` makes changelogs by
+    full compactions alone, and some merges need the oldest run: a lookup stands for it.
     """
-    by_table = not schema.has_key or schema.options.changelog_producer == "full-compaction"
-    return by_table or options.strategy is CompactStrategy.FULL
+    own = schema.options
+    by_table = not schema.has_key or own.changelog_producer == "full-compaction"
+    return by_table or (own.needs_oldest and not own.looks_up) or options.strategy is CompactStrategy.FULL

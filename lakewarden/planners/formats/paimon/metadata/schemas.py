@@ -64,7 +64,11 @@ def _schema(raw: Mapping[str, Any], version: int) -> Schema:
         partition_keys=partition,
         partition_types=tuple(types[key] for key in partition),
         options=core_options(
-            options, version=version, has_key=bool(primary), key_has_partition=set(partition) <= set(primary)
+            options,
+            version=version,
+            has_key=bool(primary),
+            key_has_partition=set(partition) <= set(primary),
+            values={name: of for name, of in types.items() if name not in primary},
         ),
         at=None if at is None else moment(at, "timeMillis"),
     )

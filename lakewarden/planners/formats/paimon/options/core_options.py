@@ -45,8 +45,9 @@ class CoreOptions:
     names of data files and changelogs begin with one of the `prefixes`. `has_sequence_field`: a column says which
     of two rows of a key is the newer one. `safe_snapshot` is `commit.strict-mode.last-safe-snapshot`: after that
     snapshot a commit of a writer fails if another commit user compacted or overwrote. `forced_up`: an option asks each
-    compaction to take all of level 0. `creates_tags`: commits create tags. `expires_tags`: new tags have an end, after
-    which a commit deletes them. With `write_only` no commit does either.
+    compaction to take all of level 0, `forces_lookup`: and to look up older rows. `creates_tags`: commits create tags.
+    `expires_tags`: new tags have an end, after which a commit deletes them. With `write_only` no commit does either.
+    `needs_oldest`: a merge of rows is right only from the oldest row of its key on.
     """
 
     bucket: int
@@ -74,8 +75,10 @@ class CoreOptions:
     has_sequence_field: bool = False
     safe_snapshot: int | None = None
     forced_up: bool = False
+    forces_lookup: bool = False
     creates_tags: bool = False
     expires_tags: bool = False
+    needs_oldest: bool = False
     partitions: PartitionOptions = field(default_factory=PartitionOptions)
 
     @property
@@ -84,9 +87,14 @@ class CoreOptions:
         return self.deletion_vectors or self.merge_engine == "first-row" or self.bucket_mode is BucketMode.POSTPONED
 
     @property
+    def looks_up(self) -> bool:
+        """Whether a compaction looks up the older rows of its keys (`CoreOptions.needLookup` of Paimon 1.3.1)."""
+        return self.hides_level_0 or self.changelog_producer == "lookup" or self.forces_lookup
+
+    @property
     def takes_level_0(self) -> bool:
-        """Whether a minor compaction takes each file of level 0 (`CoreOptions.needLookup` of Paimon 1.3.1)."""
-        return self.hides_level_0 or self.changelog_producer == "lookup" or self.forced_up
+        """Whether a minor compaction takes each file of level 0 (`MergeTreeCompactManagerFactory` of Paimon 1.3.1)."""
+        return self.looks_up or self.forced_up
 
     @property
     def waits_for_compaction(self) -> bool:
@@ -94,19 +102,35 @@ class CoreOptions:
         return self.hides_level_0 or self.changelog_producer in ("lookup", "full-compaction")
 
 
-_UNSERVED = ("commit.callbacks", "metadata.iceberg.storage", "clustering.incremental", "tag.callbacks", "branch")
+_UNSERVED = (
+    *("commit.callbacks", "metadata.iceberg.storage", "clustering.incremental", "tag.callbacks", "branch"),
+    *("chain-table.enabled", "pk-clustering-override", "sequence.snapshot-ordering"),
+)
 STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 _SCATTERED = ("data-file.path-directory", "index-file-in-data-file-dir")
 _PREFIXES = {"data-file.prefix": "data-", "changelog-file.prefix": "changelog-"}
 _OFF = ("", "false", "disabled", "none", "main")
+
+_FUNCTION = ".aggregate-function"
+_IN_PARTS = ("max", "min", "bool_and", "bool_or")
+"""The functions with the same result in whatever parts they are carried out. So has a sum of whole numbers."""
+_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 _MEBIBYTE = 2**20
 _TARGET = {True: 128 * _MEBIBYTE, False: 256 * _MEBIBYTE}
 """`target-file-size` by default, of tables with a primary key and of others."""
 
 
-def core_options(raw: Mapping[str, str], *, version: int, has_key: bool, key_has_partition: bool) -> CoreOptions:
+def core_options(
+    raw: Mapping[str, str],
+    *,
+    version: int,
+    has_key: bool,
+    key_has_partition: bool,
+    values: Mapping[str, str] | None = None,
+) -> CoreOptions:
     """Return the options of a schema of this `version`. `key_has_partition`: the primary key has every partition key.
+    `values` are the types of the columns that are no key.
 
     Raises ValueError, which names the option, for a value that Paimon would not take.
     """
@@ -143,11 +167,33 @@ def core_options(raw: Mapping[str, str], *, version: int, has_key: bool, key_has
         prefixes=tuple(sorted({*_PREFIXES.values(), *(raw.get(key, one) for key, one in _PREFIXES.items())})),
         has_sequence_field=bool(raw.get("sequence.field", "").strip()),
         safe_snapshot=_read(raw, STRICT_MODE, long, None),
-        forced_up=_is_on(raw, "force-lookup") or _is_on(raw, "compaction.force-up-level-0"),
+        forced_up=_is_on(raw, "compaction.force-up-level-0"),
+        forces_lookup=_is_on(raw, "force-lookup"),
         creates_tags=raw.get("tag.automatic-creation", "").lower() in ("process-time", "watermark"),
         expires_tags=bool(raw.get("tag.default-time-retained")),
+        needs_oldest=_needs_oldest(raw, values),
         partitions=partition_options(raw),
     )
+
+
+def _needs_oldest(raw: Mapping[str, str], values: Mapping[str, str] | None) -> bool:
+    """Return whether a merge of the newer rows of a key alone may lose what they do to the older ones.
+
+    A retraction has nothing to retract from there, and a delete that is followed by a row becomes that row. With a
+    sequence field the rows between may come from the older ones. Run with Paimon 1.3.1, as a read of its
+    `AggregateMergeFunction` and `PartialUpdateMergeFunction` says.
+    """
+    engine = raw.get("merge-engine", "").lower()
+    if engine not in ("aggregation", "partial-update"):
+        return False
+    if raw.get("sequence.field") or _is_on(raw, f"{engine}.remove-record-on-delete"):
+        return True
+    if engine == "partial-update":
+        others = ("fields.default-aggregate-function", "partial-update.remove-record-on-sequence-group")
+        return any(key in others or key.endswith(_FUNCTION) for key in raw)
+    default = raw.get("fields.default-aggregate-function", "last_non_null_value")
+    functions = {(raw.get(f"fields.{name}{_FUNCTION}", default), of) for name, of in (values or {}).items()}
+    return any(one not in _IN_PARTS and not (one == "sum" and of in _WHOLE) for one, of in functions)
 
 
 def _mode(bucket: int, *, has_key: bool, key_has_partition: bool) -> BucketMode:

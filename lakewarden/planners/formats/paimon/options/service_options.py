@@ -23,8 +23,8 @@ class CompactionOptions(Settings):
     strategy: CompactStrategy = CompactStrategy.FULL
     """`full` merges all sorted runs of a bucket into one. `minor` merges those that Paimon's universal compaction
     picks, in buckets with at least `num-sorted-run.compaction-trigger` sorted runs. If readers wait for level 0,
-    `minor` takes each bucket with files of level 0. With `changelog-producer=full-compaction`, `minor` is `full`.
-    Append tables know one strategy."""
+    `minor` takes each bucket with files of level 0. With `changelog-producer=full-compaction`, and where a merge needs
+    the oldest run, `minor` is `full`. Append tables know one strategy."""
 
     max_bytes: Annotated[Size, Within("1B", "1024TiB")] = Field(default="100GiB", validate_default=True)
     """The most bytes of buckets that one run compacts, those with the most sorted runs first. A single bucket may be

@@ -94,6 +94,31 @@ def test_small_files_become_one_with_the_same_lines(tmp_path: Path) -> None:
     assert isinstance(run(tmp_path), NothingToDo)
 
 
+def test_files_that_a_sync_job_has_brought_back_are_not_compacted_a_second_time(tmp_path: Path) -> None:
+    """A job that compares names, sizes and times copies them anew, with the times that they had. A file whose rows are
+    new is told from them by a touch, as the reason says.
+    """
+    place, later = tmp_path / HOUR, NOW + timedelta(days=8)
+
+    def synchronise() -> None:
+        for number in range(6):
+            put(place / f"part-0-{number}", OLD, f'{{"a": {number}}}\n'.encode())
+
+    synchronise()
+    figures(run(tmp_path, files="json"))
+    synchronise()
+    before = names(tmp_path)
+    assert isinstance(run(tmp_path, files="json", now=later), NothingToDo)
+    assert names(tmp_path) == before
+    table = table_with(tmp_path, Service.COMPACTION, CompactionOptions(), restore_horizon="7d")
+    [note] = DirectoryFormat().observe(table, LocalStorage(), None, now=later).view.notes[Service.COMPACTION]
+    assert note.startswith(f"{HOUR} is not compacted: part-0-0 is older than the file of a compaction beside it")
+
+    for file in place.glob("part-0-*"):
+        file.touch()
+    assert figures(run(tmp_path, files="json", now=later + timedelta(days=1)))["files_replaced"] == 7
+
+
 def test_a_committed_partition_stays_committed(tmp_path: Path) -> None:
     """Its marker is newer than the new files, so neither readers nor partition commit see late data."""
     place = made(tmp_path)

@@ -22,6 +22,7 @@ from lakewarden.planners.formats.iceberg.backlog.memo import Memo
 from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import UnreadableSnapshots
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, HadoopCatalog
+from lakewarden.planners.formats.iceberg.deletion.ahead import VersionsSeen
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside, content_of, file_of
 from lakewarden.planners.formats.iceberg.observing import observed
 from lakewarden.planners.model.clock import ManualClock
@@ -120,7 +121,7 @@ def test_nothing_is_kept_of_files_that_no_policy_asks_for(table: IcebergTable) -
     """So thousands of tables fit into a daemon that only cleans them."""
     table.append()
     seen = look(table, Service.CLEAN, Service.ORPHANS, Service.ARCHIVE)
-    assert replace(memo_of(seen), lost=UnreadableSnapshots()) == Memo()
+    assert replace(memo_of(seen), lost=UnreadableSnapshots(), versions=VersionsSeen()) == Memo()
 
 
 def test_a_table_without_a_snapshot_has_no_files_and_no_faults(table: IcebergTable) -> None:

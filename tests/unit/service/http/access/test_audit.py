@@ -108,3 +108,14 @@ def test_an_act_that_cannot_be_noted_is_not_done(served: ServedDaemon, store: Fu
 
     store.full = False
     assert _asked(served, "alice", "POST", "/v1/tables/trips/resume").status_code == 204
+
+
+def test_a_withdrawal_that_cannot_be_noted_withdraws_no_rewrite(served: ServedDaemon, store: FullStore) -> None:
+    """The runs that follow it would begin again, or never, without a word of who has said so."""
+    rewrite = "/v1/tables/trips/services/compaction"
+    assert _asked(served, "alice", "POST", f"{rewrite}/runs", {"rewrite_all": True}).status_code == 202
+    asked = store.rewrites()
+    store.full = True
+    assert _asked(served, "alice", "DELETE", f"{rewrite}/rewrite").status_code == 503
+    assert asked
+    assert store.rewrites() == asked

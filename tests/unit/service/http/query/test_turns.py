@@ -11,9 +11,12 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from lakewarden.planners.model.clock import SystemClock
+from lakewarden.service.http.api import build_api
 from lakewarden.service.http.errors import add_error_handlers, as_it_is
-from lakewarden.service.http.query.turns import in_turns
+from lakewarden.service.http.query.turns import FROM_MEMORY, FROM_THE_STORE, in_turns
 from lakewarden.service.http.server import HttpServer
+from tests.unit.service.http.conftest import ServedDaemon
 
 _MAY_WAIT = 32
 
@@ -37,6 +40,23 @@ class _Held:
             assert self.released.wait(60)
             self._under_way -= 1
             return "all"
+
+        @self.app.get("/")
+        def page() -> str:
+            """Its curves wait for the store."""
+            self.begun.release()
+            assert self.released.wait(60)
+            return "page"
+
+        @self.app.get("/v1/fleet")
+        def fleet() -> str:
+            return "fleet"
+
+        @self.app.post("/v1/adoptions")
+        def adopt() -> str:
+            self.begun.release()
+            assert self.released.wait(60)
+            return "adopted"
 
         @self.app.get("/v1/tables/{table}")
         def table(table: str) -> str:
@@ -76,3 +96,30 @@ def test_beyond_those_that_wait_the_answer_is_503_and_other_requests_are_answere
         assert sorted(answers) == [200] * (_MAY_WAIT + 1) + [503]
         assert held.most == 1
         assert api.get("/v1/tables").status_code == 200
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/v1/adoptions")])
+def test_a_list_of_tables_waits_for_no_request_that_waits_itself(held: _Held, method: str, path: str) -> None:
+    """A store that is away, or a busy control thread, would keep an operator from the tables."""
+    with (
+        HttpServer(held.app, name="api", host="127.0.0.1", port=0) as server,
+        ThreadPoolExecutor(1) as clients,
+        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=30) as api,
+    ):
+        waits = clients.submit(api.request, method, path)
+        assert held.begun.acquire(timeout=60)
+        assert api.get("/v1/fleet").json() == "fleet"
+        held.released.set()
+        assert waits.result(60).status_code == 200
+
+
+def test_every_question_that_names_no_table_takes_turns_or_is_known_to_be_cheap(served: ServedDaemon) -> None:
+    """Its answer may be about ten thousand tables. A new one must be judged here."""
+    asked = {
+        route.path
+        for route in build_api(served.composed.status, clock=SystemClock(), hook_heard=None).routes
+        if isinstance(route, APIRoute) and "GET" in (route.methods or ()) and "{" not in route.path
+    }
+    a_page_or_few = {"/v1/audit", "/v1/events", "/v1/replicas", "/v1/runs", "/runs", "/acts", "/sign-in"}
+
+    assert asked - a_page_or_few == (FROM_MEMORY | FROM_THE_STORE) - {"/v1/registrations/{id}"}

@@ -7,15 +7,17 @@ from pathlib import Path
 import httpx
 
 from lakewarden.planners.model.clock import SystemClock
+from lakewarden.planners.model.credentials import REDACTED
 from lakewarden.service.config.loading import load
 from lakewarden.service.http.api import build_api
-from lakewarden.service.http.redacted import REDACTED, ConfigurationPart, Redacted
+from lakewarden.service.http.redacted import ConfigurationPart, Redacted
 from lakewarden.service.http.server import HttpServer
 from lakewarden.testing.formats import TEST_FORMATS
 from tests.unit.service.http.conftest import ServedDaemon
 
 CONFIGURATION = """
-spark: {default: {conf: {spark.hadoop.fs.s3a.secret.key: hunter2, spark.x: "https://user:hunter2@host/"}}}
+spark: {default: {conf: {spark.hadoop.fs.s3a.encryption.key: hunter2, spark.x: "https://user:hunter2@host/",
+  spark.y: "jdbc:mysql://host/?user=a&password=hunter2"}}}
 storage: [{prefix: "s3://bucket", access_key: {env: KEY}, secret_key: {file: /run/key}}]
 tables: [{id: a, format: fake, path: /x}]
 """
@@ -41,7 +43,7 @@ def test_the_configuration_is_shown_without_secrets(served: ServedDaemon, tmp_pa
 
     shown = answer.raise_for_status().json()["configuration"]
     assert "hunter2" not in answer.text
-    assert shown["spark"]["default"]["conf"]["spark.hadoop.fs.s3a.secret.key"] == REDACTED
+    assert shown["spark"]["default"]["conf"]["spark.hadoop.fs.s3a.encryption.key"] == REDACTED
     assert shown["storage"][0]["secret_key"] == {"env": None, "file": "/run/key"}
     assert shown["api"]["port"] == 8080
     assert served.api.get("/v1/config").json() == {"configuration": {}, "refused": []}

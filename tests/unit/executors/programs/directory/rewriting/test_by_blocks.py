@@ -157,3 +157,22 @@ def test_a_file_that_is_cut_or_changed_anywhere_is_refused_or_joined_as_readers_
             found = type(error)
         assert found == expected
     assert joined < len(damaged) / 2
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+def test_a_small_file_that_would_grow_without_a_bound_stays_as_it_is(tmp_path: Path, codec: str) -> None:
+    """Some kilobytes of zeros would take the memory of a session worker, and of its other runs."""
+    zeros = [{"id": 1, "what": "0" * 24 * 2**20}]
+    files = [written(tmp_path / f"part-{number}", zeros, codec=codec) for number in range(2)]
+    assert files[0].stat().st_size < 2**16
+    with pytest.raises(NotRewrittenError, match="a block cannot be inflated: its compressed content grows beyond"):
+        joined_blocks(files, tmp_path / "out", target_size=2**30)
+
+
+def test_a_codec_that_no_specification_names_keeps_its_files_apart(tmp_path: Path) -> None:
+    """Whether a block of it is whole is not known."""
+    files = [written(tmp_path / f"part-{number}", clicks(number)) for number in range(2)]
+    for file in files:
+        file.write_bytes(file.read_bytes().replace(b"\x14avro.codec\x08null", b"\x14avro.codec\x08mine"))
+    with pytest.raises(NotRewrittenError, match="codec 'mine' is unknown"):
+        joined_blocks(files, tmp_path / "out", target_size=2**30)

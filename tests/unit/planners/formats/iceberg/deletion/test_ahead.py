@@ -8,19 +8,22 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lakewarden.planners.formats.iceberg.deletion.ahead import behind_its_hint, require_newest
+from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
+from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
+from lakewarden.planners.formats.iceberg.observing import observed
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.ports import FileEntry
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.ports import FileEntry, Observation
 from lakewarden.planners.storage import LocalStorage
-from tests.support.iceberg.iceberg_look import look
+from tests.support.iceberg.iceberg_look import look, registered
 from tests.support.iceberg.iceberg_table import IcebergTable
 from tests.support.values import NOW
 
@@ -97,26 +100,77 @@ def test_a_pointer_that_is_behind_is_seen_by_the_numbers_of_the_versions(
     require_newest(lambda: metadata, LocalStorage(), now=NOW)
 
 
-@pytest.mark.parametrize(("style", "is_hint"), [("v{}.metadata.json", True), ("{:05}-theirs.metadata.json", False)])
-def test_a_pointer_that_is_behind_blocks_a_table_with_a_hint_before_a_run(
-    table: IcebergTable, style: str, *, is_hint: bool
-) -> None:
-    """Every service is blocked until the newer version is gone, although the hint does not change then. The catalogs of
-    other tables have no hint: each run of theirs looks.
-    """
-    current, newest = (table.metadata / style.format(number) for number in (3, 11))
+def test_a_pointer_that_is_behind_blocks_a_table_with_a_hint_before_a_run(table: IcebergTable) -> None:
+    """Every service is blocked until the newer version is gone, although the hint does not change then."""
+    current, newest = (table.metadata / f"v{number}.metadata.json" for number in (3, 11))
     newest.write_bytes(table.metadata_file.read_bytes())
     table.metadata_file.rename(current)
-    metadata = read_table(str(current), LocalStorage())
-    blockers = list(behind_its_hint(metadata, LocalStorage(), now=NOW))
-    assert [(one.services, one.remedy.startswith("let one catalog alone")) for one in blockers] == (
-        [(frozenset(), True)] if is_hint else []
+    seen = look(table)
+    [blocker] = seen.view.blockers
+    assert blocker.services == frozenset()
+    newest.unlink()
+    assert look(table, previous=seen).view.blockers == ()
+
+
+def versions(table: IcebergTable) -> tuple[Path, Path]:
+    """Let a catalog name the metadata files. Return the last but one, and the last."""
+    found = sorted(table.metadata.glob("v*.metadata.json"))
+    named = [path.rename(path.with_name(f"{at:05}-ours.metadata.json")) for at, path in enumerate(found)]
+    for path in named[1:]:
+        log = [{"metadata-file": str(before), "timestamp-ms": 1} for before in named[: named.index(path)]]
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"metadata-log": log}))
+        aged(path, 3 * HOUR)
+    return named[-2], named[-1]
+
+
+def seen_at(table: IcebergTable, file: Path, previous: Observation | None, now: datetime = NOW) -> Observation:
+    asked = registered(table.folder, Service.CLEAN)
+    return observed(
+        asked, LocalStorage(), previous, pointer=Pointer(token="", metadata_file=str(file)), token="", now=now
     )
-    if is_hint:
-        seen = look(table)
-        assert [one.reason for one in seen.view.blockers] == [one.reason for one in blockers]
-        newest.unlink()
-        assert look(table, previous=seen).view.blockers == ()
+
+
+@pytest.mark.parametrize("broken", ["", "is no metadata file", "is not there"])
+@pytest.mark.parametrize("remembers", [True, False], ids=["seen before", "after a restart"])
+def test_a_pointer_that_is_set_back_is_one_block_with_both_ways_out(
+    table: IcebergTable, broken: str, *, remembers: bool
+) -> None:
+    """A version that cannot be read was left on purpose, and to go forth would bring it back. Then moving it away is
+    told first. A version that the catalog has named is no attempt, however young it is.
+    """
+    before, newest = versions(table)
+    aged(newest, HOUR / 6)
+    seen = seen_at(table, newest, None) if remembers else None
+    if broken == "is no metadata file":
+        newest.write_text("{}")
+    if broken == "is not there":
+        for path in table.metadata.glob(f"snap-{table.current}-*.avro"):
+            path.unlink()
+    aged(newest, HOUR / 6 if remembers else 2 * HOUR)
+    back = seen_at(table, before, seen)
+    [blocker] = back.view.blockers
+    assert blocker.services == frozenset()
+    assert f"{newest.name} is a newer version of this table than {before.name}" in blocker.reason
+    assert broken in blocker.reason
+    ways = [blocker.remedy.index(f"if {one} is the right one") for one in (newest, before.name)]
+    assert (ways == sorted(ways)) is (not broken)
+    assert f"move {newest.name} and each other version after {before.name} out of" in blocker.remedy
+    assert len(seen_at(table, before, back).view.blockers) == 1
+
+    if not broken:
+        assert seen_at(table, newest, back).view.blockers == ()
+    newest.rename(table.folder / "aside.json")
+    assert seen_at(table, before, back).view.blockers == ()
+
+
+def test_a_writer_that_goes_on_is_no_pointer_that_was_set_back(table: IcebergTable) -> None:
+    """Its older versions have left the log, or it commits while the folder is listed."""
+    before, newest = versions(table)
+    seen = seen_at(table, before, None)
+    newest.write_text(json.dumps(json.loads(newest.read_text()) | {"metadata-log": []}))
+    aged(newest, HOUR / 6)
+    assert seen_at(table, before, None).view.blockers == ()
+    assert seen_at(table, newest, seen).view.blockers == ()
 
 
 class Committing(LocalStorage):

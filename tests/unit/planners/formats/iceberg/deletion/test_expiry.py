@@ -185,6 +185,25 @@ def test_a_sink_is_retired_once_a_thousand_snapshots_of_others_follow_its_mark()
     assert len(gone) == 1001
 
 
+def test_a_stray_key_is_ignored_by_name_and_the_guard_of_a_real_job_stays() -> None:
+    """One snapshot has the key of a pipeline, and a job of Flink came after it. What the note offers lets go of the
+    snapshots of the key alone.
+    """
+    history = History(at=NOW - 9 * DAY)
+    flink = {"flink.job-id": "job", "flink.operator-id": "sink", "flink.max-committed-checkpoint-id": "7"}
+    for summary in ({"pipeline.run_id": "1"}, {}, {}, flink, {}, {}):
+        history.commit(marks=summary)
+        history.at += timedelta(hours=1)
+    metadata = history.metadata()
+    at_once: dict[str, Any] = {"max_snapshot_age": timedelta(0)}
+    held = expiry(metadata, table=NO_OUTAGE, **at_once)
+    assert held.ids == ()
+    [told] = [one for one in held.kept if "pipeline.run_id, set" in one]
+    assert told.endswith('if no sink looks for pipeline.run_id, set ignored_marks: ["pipeline.*"]')
+    ignoring = {**NO_OUTAGE, "ignored_marks": ("pipeline.*", "flink.*", "*")}
+    assert expiry(metadata, table=ignoring, **at_once).ids == (1, 2, 3)
+
+
 @pytest.mark.parametrize(
     "key",
     [

@@ -6,17 +6,25 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, ManifestDigest
 from lakewarden.planners.formats.iceberg.metadata.files import manifests_of, read_table
-from lakewarden.planners.formats.iceberg.metadata.manifests import FileContent
+from lakewarden.planners.formats.iceberg.metadata.manifests import ContentFile, EntryStatus, FileContent
 from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.schemas import dropped_in
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.choosing import choose
-from lakewarden.planners.formats.iceberg.rewriting.deletes import anchored, are_expected, kept_specs, needless
+from lakewarden.planners.formats.iceberg.rewriting.deletes import (
+    anchored,
+    are_expected,
+    blocked_by_dropped_columns,
+    kept_specs,
+    needless,
+)
 from lakewarden.planners.formats.iceberg.rewriting.dropped import Planned, refusal
 from lakewarden.planners.formats.iceberg.rewriting.groups import file_groups
 from lakewarden.planners.formats.iceberg.rewriting.thresholds import thresholds
@@ -259,3 +267,51 @@ def test_a_rewrite_that_takes_files_out_of_a_spec_by_which_was_deleted_meanwhile
     assert "partition spec 0" in str(_judged(table, planned, made, left=frozenset({0})))
     assert _judged(table, planned, made) is None
     assert _judged(table, made, made, left=frozenset({0})) is None
+
+
+def _schema(number: int, **columns: tuple[int, Any]) -> dict[str, Any]:
+    fields = [{"id": at, "name": name, "required": False, "type": kind} for name, (at, kind) in columns.items()]
+    return {"type": "struct", "schema-id": number, "fields": fields}
+
+
+@pytest.mark.parametrize(
+    ("now", "name", "told"),
+    [
+        ({"v": (2, "string")}, "k", "SetCurrentSchemaUpdate(schema_id=0)"),
+        (
+            {"v": (2, "string"), "w": (4, "int")},
+            "k",
+            'find_field(1).model_copy(update={"name": "dropped_1"}), schema_id=2',
+        ),
+        ({"w": (2, "string")}, "k", "AddSchemaUpdate"),
+        ({"k": (1, "int"), "v": (2, {"type": "struct", "fields": []})}, "v.k", "in its struct, as schema 0 has it"),
+        ({"k": (1, "int"), "v": (2, "string")}, None, ""),
+    ],
+)
+def test_live_equality_deletes_on_a_dropped_column_hold_back_what_reads_rows_and_clean(
+    now: dict[str, Any], name: str | None, told: str
+) -> None:
+    """The former schema is made current only if it has all columns of today, as they are today."""
+    inner = {"type": "struct", "fields": [{"id": 3, "name": "k", "required": False, "type": "int"}]}
+    former = {"k": (1, "int"), "v": (2, inner if name == "v.k" else "string")}
+    deletes_by = 3 if name == "v.k" else 1
+    raw = {"schemas": [_schema(0, **former), _schema(1, **now)], "current-schema-id": 1}
+    metadata = a_metadata(dropped=dropped_in(raw), schemas=frozenset({0, 1}))
+    file = ContentFile(
+        path="/lake/eq.parquet",
+        content=FileContent.EQUALITY_DELETES,
+        status=EntryStatus.ADDED,
+        file_format="PARQUET",
+        spec=0,
+        partition="",
+        size=1,
+        records=1,
+        snapshot=1,
+        sequence=1,
+        equality_ids=(deletes_by,),
+    )
+    found = list(blocked_by_dropped_columns([ManifestDigest([file], spec=0)], metadata))
+    assert [one.reason.split(", which")[0] for one in found] == (
+        [f"/lake/eq.parquet deletes rows by the column {name} (field {deletes_by})"] if name else []
+    )
+    assert all(told in one.remedy and Service.CLEAN in (one.services or ()) for one in found)

@@ -134,6 +134,7 @@ def test_an_append_table_is_left_alone_after_files_were_replaced(tmp_path: Path)
         ("data-evolution.enabled", "true", "data evolution"),
         ("data-file.external-paths", "s3://elsewhere", "files outside the table's folder"),
         ("commit.callbacks", "com.example.Tell", "the option commit.callbacks"),
+        ("chain-table.enabled", "true", "the option chain-table.enabled"),
         ("metadata.iceberg.storage", "table-location", "the option metadata.iceberg.storage"),
         ("clustering.incremental", "true", "the option clustering.incremental"),
         ("bucket", "-2", "postponed buckets"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.paimon.backlog.choice import chosen
+from lakewarden.planners.formats.paimon.backlog.choice import chosen, is_full
 from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions, CompactStrategy
 from tests.support.paimon.paimon_look import look
 from tests.support.paimon.paimon_table import PaimonTable
@@ -64,6 +64,20 @@ def test_a_minor_compaction_takes_each_bucket_for_which_a_reader_of_the_changelo
     """Paimon takes all of level 0. Changelogs by full compaction need one."""
     table.alter(**option)
     assert taken(table, MINOR) == [(1, 0), (0, 0), (2, 0)]
+
+
+def test_a_minor_compaction_is_a_full_one_if_merges_need_the_oldest_run_and_nothing_looks_it_up(
+    table: PaimonTable,
+) -> None:
+    """Paimon's choice of the newer runs would lose what they retract."""
+    table.alter(merge_engine="partial-update")
+    assert not is_full(look(table).facts.schema, MINOR)
+    table.alter(merge_engine="partial-update", partial_update__remove_record_on_delete="true")
+    assert is_full(look(table).facts.schema, MINOR)
+    table.alter(compaction__force_up_level_0="true")
+    assert is_full(look(table).facts.schema, MINOR)
+    table.alter(force_lookup="true")
+    assert not is_full(look(table).facts.schema, MINOR)
 
 
 def test_one_run_is_bounded_and_takes_at_least_one_bucket(table: PaimonTable) -> None:

@@ -1,0 +1,66 @@
+"""Programs of `./dev fuzz rows`, without Spark: how they are drawn, kept and shrunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from fuzz.rows.command import FORMATS, made, rows_format
+from fuzz.rows.program import Act, Program, shrunk
+from fuzz.rows.running import OURS, Fault, Tally
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_seed_always_makes_the_same_program_and_its_line_makes_it_again(name: str) -> None:
+    program = made(7, rows_format(name))
+    assert program == made(7, rows_format(name))
+    assert program != made(8, rows_format(name))
+    assert Program.from_json(program.to_json()) == program
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_service_is_drawn_alone_held_and_left(name: str) -> None:
+    acts = [act for seed in range(300) for act in made(seed, rows_format(name)).acts]
+    ours = [act for act in acts if act.name in OURS]
+    assert {act.given["service"] for act in ours if "service" in act.given} == rows_format(name).services
+    assert {act.name for act in ours} == OURS
+    assert any(act.given.get("until") for act in ours)
+
+
+def test_a_program_is_shrunk_to_the_acts_that_it_takes() -> None:
+    tried: list[Sequence[int]] = []
+
+    def fails(items: Sequence[int]) -> bool:
+        tried.append(items)
+        return {3, 17, 18} <= set(items)
+
+    assert shrunk(range(30), fails) == [3, 17, 18]
+    assert len(tried) <= 60
+
+
+def test_shrinking_ends_after_so_many_tries_with_what_still_fails() -> None:
+    left = shrunk(range(100), lambda items: 0 in items and 99 in items, tries=4)
+    assert {0, 99} <= set(left)
+    assert len(left) < 100
+
+
+def test_only_a_fault_of_the_same_kind_counts_as_the_same() -> None:
+    fault = Fault(kind="rows by spark", what="3 rows", acts=4)
+    assert fault.is_like(Fault(kind="rows by spark", what="2 rows", acts=2))
+    assert not fault.is_like(Fault(kind="unexplained clean", what="3 rows", acts=4))
+    assert not fault.is_like(None)
+
+
+def test_a_service_that_never_succeeds_is_told_and_reasons_are_counted_without_their_numbers() -> None:
+    tally = Tally()
+    tally.add("clean", "succeeded")
+    tally.add("archive", "refused", "instant 20261129 is held")
+    tally.add("archive", "refused", "instant 20261130 is held")
+    assert tally.never_succeeded(frozenset({"clean", "archive"})) == ["archive"]
+    assert "archive refused: 2x instant # is held" in tally.told()
+
+
+def test_an_act_without_arguments_is_its_name_alone() -> None:
+    program = Program(format="hudi", kind={}, acts=(Act("restore"), Act("upsert", {"keys": [1]})))
+    assert '"acts": [["restore"], ["upsert", {"keys": [1]}]]' in program.to_json()
