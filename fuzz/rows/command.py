@@ -24,7 +24,7 @@ from lakewarden.executors.worker import java
 from lakewarden.executors.worker.session import Session
 
 NAME = "rows"
-FORMATS = ("hudi", "directory", "paimon")
+FORMATS = ("hudi", "iceberg", "directory", "paimon")
 _KEPT = Path(".dev/fuzz/rows")
 _MANY = 50
 """After so many programs, a service that never succeeded fails the command."""
