@@ -36,7 +36,7 @@ _OVERWRITES = {"overwrite": 1, "overwrite dynamic": 1}
 _FLINK = {"upsert": 9, "equality delete": 4}
 _EVOLVES = {"add column": 1, "rename column": 1, "drop column": 1, "widen column": 1, "change spec": 1}
 _REFS = {"roll back": 2, "set current": 1, "tag": 1, "branch": 2, "write to branch": 2, "publish": 1, "drop ref": 1}
-_STAGES = {"stage": 1, "cherry-pick": 1}
+_AUDITS = {"set aside": 2, "cherry-pick": 1}
 _OPERATORS = {"append by pyiceberg": 2, "expire": 1, "rewrite": 1, "stray": 1, "upgrade": 1}
 _OURS = {"compaction": 9, "clustering": 4, "clean": 5, "orphans": 2, "archive": 3, "table_stats": 2}
 _SMALL = {"min_input_files": 2}
@@ -55,6 +55,7 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "clustering": (
         {**_SMALL, "untouched_for": "0s", "sort_order": "k"},
         {**_SMALL, "untouched_for": "0s", "zorder": ["k", "p"]},
+        {**_SMALL, "untouched_for": "0s", "sort_order": "b"},
         {"min_input_files": 1, "untouched_for": "0s", "sort_order": "p DESC NULLS LAST, k"},
         {**_SMALL, "untouched_for": "0s"},
     ),
@@ -78,8 +79,11 @@ class IcebergRows:
 
     @property
     def spark(self) -> Mapping[str, str]:
-        """Return the driver of the catalog's database."""
-        return {"spark.driver.extraClassPath": str(driver())}
+        """Return the driver of the catalog's database, and the rules without which no row-level change of version 3
+        copies files.
+        """
+        extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        return {"spark.driver.extraClassPath": str(driver()), "spark.sql.extensions": extensions}
 
     def draw(self, chance: Random) -> tuple[Mapping[str, Any], Sequence[Act]]:
         """Return the kind of a table, and acts."""
@@ -114,7 +118,7 @@ class _Draws:
         flink = _FLINK if kind["version"] > 1 else {}
         self._writes = Mood.drawn(chance, {**_WRITES, **flink}).weights
         ours = {f"our {name}": weight for name, weight in _OURS.items()}
-        refs = {**_REFS, **_STAGES} if kind["refs"] else {}
+        refs = {**_REFS, **_AUDITS} if kind["refs"] else {}
         others = {**_OVERWRITES, **_EVOLVES, **_OPERATORS, **refs, **ours}
         self._mood = {**self._writes, **Mood.drawn(chance, others).weights}
 
@@ -152,17 +156,20 @@ class _Draws:
         elif manner < 0.63:
             yield Act("run", {**given, "until": chance.choice(("execute", "commit"))})
         elif manner < 0.68:
-            yield Act("run", {**given, "dry_run": True})
+            yield Act("run", {**given, "dry_run": service in ("compaction", "clustering")})  # others have none
         elif manner < 0.76:
             yield Act("killed", {**given, "at": chance.randrange(1, 12)})
         else:
             yield Act("begin", given)
-            others = {"expire": 1, "change spec": 1, "our": 0}
+            others = {"expire": 1, "change spec": 1}
             others |= {"roll back": 1, "branch": 1, "write to branch": 1} if self._kind["refs"] else {}
             names = Mood(weights={**self._writes, "append": 4, **others}).draws(chance)
-            for _ in range(chance.randrange(1, 4)):
-                yield from self._drawn(next(names))
-                yield Act("go on")
+            if self._kind["version"] > 1 and chance.random() < 0.3:  # a commit of deletes alone
+                yield Act("equality delete", {"keys": self._keys()})
+            else:
+                for _ in range(chance.randrange(1, 4)):
+                    yield from self._drawn(next(names))
+                    yield Act("go on")
             yield Act("end")
 
     def _keys(self) -> list[int]:
@@ -200,7 +207,7 @@ class IcebergRowsTable:
         """The table at each snapshot."""
         self._tags: dict[str, _State] = {}
         self._branches: dict[str, tuple[Row, ...]] = {}
-        self._staged: dict[int, tuple[Row, ...]] = {}
+        self._aside: dict[int, tuple[Row, ...]] = {}
         self._specs = [kind["spec"]]
         self._writes = self._names = self._checkpoints = 0
         self._make()
@@ -252,7 +259,7 @@ class IcebergRowsTable:
             "write to branch": lambda: self._write_to_branch(keys),
             "publish": self._publish,
             "drop ref": self._drop_ref,
-            "stage": lambda: self._stage(keys),
+            "set aside": lambda: self._set_aside(keys),
             "cherry-pick": self._cherry_pick,
             "expire": self._expire,
             "rewrite": self._rewrite,
@@ -324,6 +331,7 @@ class IcebergRowsTable:
             "write.update.distribution-mode": "none",
             "write.merge.distribution-mode": "none",
             "write.spark.fanout.enabled": "true",
+            "write.wap.enabled": "true",
             "commit.manifest.min-count-to-merge": "4",
         }
 
@@ -358,7 +366,7 @@ class IcebergRowsTable:
     def _pyiceberg_can(self, metadata: Mapping[str, Any], snapshot: int) -> bool:
         """Whether pyiceberg reads all files of a snapshot: it knows neither Avro, nor deletes by equality."""
         files = [one.told for one in live_files(metadata, snapshot)]
-        return all(one["file_format"] in ("PARQUET", "PUFFIN") and one["content"] != 2 for one in files)  # noqa: PLR2004
+        return all(one["file_format"] in ("PARQUET", "PUFFIN") and one["content"] != 2 for one in files)
 
     # -- writers
 
@@ -403,7 +411,7 @@ class IcebergRowsTable:
 
     def _append_by_pyiceberg(self, keys: Sequence[int]) -> None:
         table, rows = self._python.load_table("db.t"), self._rows(keys)
-        if table.format_version > 2 or "bucket" in " ".join(self._specs) or "truncate" in self._specs:  # noqa: PLR2004
+        if table.format_version > 2 or "bucket" in " ".join(self._specs) or "truncate" in self._specs:
             raise NotNow("pyiceberg cannot write such a table")
         types = {_K: pa.int32(), _P: pa.int32(), _D: pa.date32(), _A: table.schema().find_type("a")}
         types[_A] = pa.int64() if str(types[_A]) == "long" else pa.int32()
@@ -484,7 +492,7 @@ class IcebergRowsTable:
         for row in rows:
             record = self._iceberg.data.GenericRecord.create(table.schema())
             for column, name in self._now.columns.items():
-                value = row.get(column)
+                value: Any = row.get(column)
                 if column == _D:
                     value = self._jvm.java.time.LocalDate.of(value.year, value.month, value.day)
                 record.setField(name, value)
@@ -572,7 +580,7 @@ class IcebergRowsTable:
     def _upgrade(self) -> None:
         table = self._java()
         version = int(table.operations().current().formatVersion())
-        if version == 3:  # noqa: PLR2004
+        if version == 3:
             raise NotNow("it is the newest version")
         table.updateProperties().set("format-version", str(version + 1)).commit()
 
@@ -585,7 +593,7 @@ class IcebergRowsTable:
 
     def _go_back(self, how: str, place: int) -> None:
         found = self._ancestors()
-        if len(found) < 2:  # noqa: PLR2004
+        if len(found) < 2:
             raise NotNow("there is no snapshot to go back to")
         number = found[place]
         getattr(self._java().manageSnapshots(), how)(number).commit()
@@ -639,29 +647,33 @@ class IcebergRowsTable:
             manage.removeBranch(name).commit()
             del self._branches[name]
 
-    def _stage(self, keys: Sequence[int]) -> None:
+    def _set_aside(self, keys: Sequence[int]) -> None:
         """Write an append that no branch has, to be published after an audit."""
-        rows, table = self._rows(keys), self._java()
-        known = {int(one.snapshotId()) for one in table.snapshots()}
-        commit = table.newAppend()
-        for partition, some in self._by_partition(table, table.spec(), rows):
-            commit = commit.appendFile(self._written(table, table.spec(), partition, some, deletes=False))
-        commit.set("wap.id", f"w{self._writes}").stageOnly().commit()
-        [staged] = {int(one.snapshotId()) for one in self._java().snapshots()} - known
-        self._staged[staged] = rows
-        self._history[staged] = replace(self._now, rows=(*self._now.rows, *rows))
+        rows = self._rows(keys)
+        known = {int(one.snapshotId()) for one in self._java().snapshots()}
+        self._spark.conf.set("spark.wap.id", f"w{self._writes}")
+        try:
+            self._spark.sql(f"insert into {_NAME} {self._frame(rows)}")
+        finally:
+            self._spark.conf.unset("spark.wap.id")
+        [new] = {int(one.snapshotId()) for one in self._java().snapshots()} - known
+        self._aside[new] = rows
+        self._history[new] = replace(self._now, rows=(*self._now.rows, *rows))
 
     def _cherry_pick(self) -> None:
         table = self._java()
-        number = next((one for one in self._staged if table.snapshot(one) is not None), None)
+        number = next((one for one in self._aside if table.snapshot(one) is not None), None)
         if number is None:
-            raise NotNow("nothing is staged")
+            raise NotNow("nothing is set aside")
         table.manageSnapshots().cherrypick(number).commit()
-        self._becomes((*self._now.rows, *self._staged.pop(number)))
+        self._becomes((*self._now.rows, *self._aside.pop(number)))
 
     def _expire(self) -> None:
-        """Let Iceberg's own expiry keep one snapshot of each branch."""
-        self._java().expireSnapshots().expireOlderThan(int(time.time() * 1000)).retainLast(1).commit()
+        """Let Iceberg's own action keep one snapshot of each branch. `Table.expireSnapshots` would delete a file of
+        Puffin as soon as one of its vectors is replaced (1.11.0).
+        """
+        actions = self._iceberg.spark.actions.SparkActions.get(self._spark._jsparkSession)  # noqa: SLF001
+        actions.expireSnapshots(self._java()).expireOlderThan(int(time.time() * 1000)).retainLast(1).execute()
 
     def _rewrite(self) -> None:
         """Rewrite all files, as Iceberg's own action of another program."""
