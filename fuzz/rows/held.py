@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from fuzz.rows.contract import FuzzedTable
 from lakewarden.executors import points
 from lakewarden.executors.contract import Assignment, Failed, FailureKind, Granted, Outcome, Plan, Refused, Wait
@@ -95,10 +97,12 @@ class Keeper:
             for one, settings in self._format.services.items()
             if one is service
         }
+        catalog = self._table.catalog
         return Table(
             id=TableId("fuzz.rows"),
             format=self._format.name,
             location=self._table.location,
+            catalog=None if catalog is None else TypeAdapter(self._format.catalog_settings).validate_python(catalog),
             mode=Mode.ACT,
             options=self._format.table_options.model_validate(self._table.options),
             policies=policies,

@@ -79,7 +79,12 @@ def run_killed(format_: str, table: FuzzedTable, given: Mapping[str, Any], spark
 
     def carry() -> None:
         program = PROGRAMS[format_].programs[service]()
-        carry_out(program, spark, assignment, storage_for(table.location), lambda _step, _plan: Granted())
+        own = spark
+        if spark is not None:
+            own = spark.newSession()
+            active = spark.sparkContext._jvm.org.apache.spark.sql.SparkSession  # noqa: SLF001
+            active.setActiveSession(own._jsparkSession)  # noqa: SLF001
+        carry_out(program, own, assignment, storage_for(table.location), lambda _step, _plan: Granted())
 
     if by_fork:
         child = os.fork()

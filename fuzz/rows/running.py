@@ -101,7 +101,7 @@ def run_program(
     """
     with session_of_its_own(session) as spark:
         table = format_.make(program.kind, folder, spark)
-        trial = _Trial(table, Keeper(format_.name, table, session), tally)
+        trial = _Trial(table, Keeper(format_.name, table, session), tally, folder)
         tally.programs += 1
         done = 0
         try:
@@ -131,8 +131,8 @@ def session_of_its_own(session: Session) -> Any:
 
 
 class _Trial:
-    def __init__(self, table: FuzzedTable, keeper: Keeper, tally: Tally) -> None:
-        self._table, self._keeper, self._tally = table, keeper, tally
+    def __init__(self, table: FuzzedTable, keeper: Keeper, tally: Tally, folder: Path) -> None:
+        self._table, self._keeper, self._tally, self._folder = table, keeper, tally, folder
         self._held: HeldRun | None = None
 
     def step(self, act: Act) -> None:
@@ -202,7 +202,7 @@ class _Trial:
 
     def _files(self) -> frozenset[tuple[str, int]]:
         """Return the files of the table with their sizes, without those that only come and go."""
-        found = (path for path in Path(self._table.location).rglob("*") if path.is_file())
+        found = (path for path in self._folder.rglob("*") if path.is_file())
         return frozenset((str(path), path.stat().st_size) for path in found if "lock" not in path.name)
 
     def _started(
