@@ -70,6 +70,8 @@ _PLAIN = {
 }
 """The life of most tables. Four of ten programs have no other acts, so these meet in many orders."""
 _MERGING = ("our compaction", "our log_compaction")
+_NEGLECTED = {"upsert": 3, "update one by one": 3, "our compaction": 3, "our clean": 2, "our archive": 3}
+"""The same where one approval never comes, for a long time."""
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": ({}, {"target_io_mb": 1}),
     "log_compaction": ({"log_blocks_threshold": 2},),
@@ -157,13 +159,15 @@ class _Draws:
     def __init__(self, kind: Mapping[str, Any], chance: Random) -> None:
         self._kind, self._chance = kind, chance
         self._merges = kind["type"] == "MERGE_ON_READ"
-        plain = chance.random() < 0.4
+        which = chance.random()
+        plain, neglected = which < 0.4, 0.25 < which < 0.4
+        self._neglected = neglected
         self._number = chance.randrange(16, 32) if plain else chance.randrange(8, 24)
         more = {"delete partition": 1} if kind["partitions"] > 1 else {}
-        drawn = {**_PLAIN, **more} if plain else Mood.drawn(chance, _usual(kind)).weights
+        drawn = _NEGLECTED if neglected else {**_PLAIN, **more} if plain else Mood.drawn(chance, _usual(kind)).weights
         self._mood = {name: weight for name, weight in drawn.items() if self._merges or name not in _MERGING}
         often_left = ("clean",) if plain else ("clean", "compaction", "clustering")
-        self._left = {chance.choice(often_left)} if chance.random() < 0.5 else set()
+        self._left = {chance.choice(often_left)} if chance.random() < 0.5 or neglected else set()
         """A service with an approval that never comes."""
         clusters = ("CLUSTER",) if self._mood.get("our clustering") else ()  # it rejects writes until it is carried out
         self._plans = (*clusters, "CLEAN", *(("COMPACT", "LOG_COMPACT") if self._merges else ()))
@@ -224,9 +228,9 @@ class _Draws:
         manner = chance.random()
         if service == "rollback":
             yield from self._drawn("death")
-        if service in self._left and chance.random() < 0.8:
+        if service in self._left and (self._neglected or chance.random() < 0.8):
             yield Act("run", {**given, "until": "commit" if service in ("clean", "archive") else "execute"})
-        elif manner < 0.5:
+        elif manner < (0.9 if self._neglected else 0.5):
             yield Act("run", given)
         elif manner < 0.6:
             yield Act("run", {**given, "until": chance.choice(("execute", "commit"))})

@@ -54,8 +54,8 @@ _OF_ENGINES = {
 _EVOLVES = {"add column": 1, "rename column": 1, "drop column": 1}
 _OPERATORS = {"roll back": 2, "tag": 2, "drop tag": 1, "branch": 1, "compact": 1, "expire": 1, "stray": 1}
 _OURS = {"compaction": 9, "clean": 5, "archive": 2, "ttl": 1, "orphans": 2, "partition_commit": 1}
-_POINTS = {"clean": ("expiring", "expired", "deleting"), "orphans": ("deleting",)}
-"""Where a run of a service is held besides its steps."""
+_POINTS = {"clean": ("expiring",), "orphans": ("deleting",)}
+"""Where a run of a service is held besides its steps. While a snapshot is deleted, no one can read it."""
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": (
         {},
@@ -325,6 +325,7 @@ class PaimonRowsTable:
             "write-only": "true",
             "bucket": kind["bucket"],
             "file.format": kind["files"],
+            **({"file.compression": "deflate"} if kind["files"] == "avro" else {}),  # fastavro alone reads no zstd
             "num-sorted-run.compaction-trigger": kind["trigger"],
             "compaction.min.file-num": kind["trigger"],
             "manifest.merge-min-count": "3",
