@@ -25,7 +25,7 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
         _SMALL,
         {**_SMALL, "rewrite_position_deletes": True, "remove_dangling_deletes": True},
         {**_SMALL, "partial_progress": True, "max_commits": 2},
-        {**_SMALL, "target_file_size": "1B"},
+        {**_SMALL, "target_file_size": "2KiB", "min_file_size": "1KiB", "max_file_size": "4KiB"},
         {**_SMALL, "max_files": 3},
         {"min_input_files": 1, "delete_file_threshold": 1},
         {"min_input_files": 1, "remove_dangling_deletes": True},
