@@ -4,6 +4,7 @@ by equality as Flink does.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import shutil
@@ -26,6 +27,8 @@ from fuzz.rows.iceberg_draws import OURS, Draws, kind_of_a_table
 from fuzz.rows.iceberg_files import live_files, local, metadata_at, rows_by_the_spec
 from fuzz.rows.killed import run_killed
 from fuzz.rows.program import Act
+from fuzz.rows.running import JAVA
+from lakewarden.executors.contract import Failed
 from live.iceberg.catalog_demo import driver
 
 _CATALOG = "lake"
@@ -117,7 +120,7 @@ class IcebergRowsTable:
         self._acts(act.given)[act.name]()
         self._remember()
 
-    def _acts(self, given: Mapping[str, Any]) -> Mapping[str, Callable[[], None]]:
+    def _acts(self, given: Mapping[str, Any]) -> Mapping[str, Callable[[], Any]]:
         keys: Sequence[int] = given.get("keys", ())
         return {
             "append": lambda: self._append(keys),
@@ -149,7 +152,20 @@ class IcebergRowsTable:
             "stray": self._stray,
             "upgrade": self._upgrade,
             "killed": lambda: run_killed("iceberg", self, given, self._spark, by_fork=False),
+            "beside": lambda: self._beside(given),
         }
+
+    def _beside(self, given: Mapping[str, Any]) -> None:
+        """Let writers act while a run of ours stands at a point."""
+
+        def write() -> None:
+            for name, arguments in given["writes"]:
+                with contextlib.suppress(NotNow):
+                    self.do(Act(name, arguments))
+
+        outcome = run_killed("iceberg", self, given, self._spark, by_fork=False, meanwhile=write)
+        if isinstance(outcome, Failed) and JAVA.match(outcome.reason):
+            raise RuntimeError(f"{given['service']} failed in {outcome.step}: {outcome.reason}")
 
     def looks(self) -> Iterable[Look]:
         """Return what Spark must find now, in tags, branches and older snapshots; and pyiceberg, and a reader that
@@ -294,7 +310,12 @@ class IcebergRowsTable:
 
     def _append_by_pyiceberg(self, keys: Sequence[int]) -> None:
         table, rows = self._python.load_table("db.t"), self._rows(keys)
-        if table.format_version > 2 or "bucket" in " ".join(self._specs) or "truncate" in self._specs:
+        if (
+            self._kind["files"] != "parquet"
+            or table.format_version > 2
+            or "bucket" in " ".join(self._specs)
+            or "truncate" in self._specs
+        ):
             raise NotNow("pyiceberg cannot write such a table")
         types = {_K: pa.int32(), _P: pa.int32(), _D: pa.date32(), _A: table.schema().find_type("a")}
         types[_A] = pa.int64() if str(types[_A]) == "long" else pa.int32()

@@ -25,7 +25,7 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
         _SMALL,
         {**_SMALL, "rewrite_position_deletes": True, "remove_dangling_deletes": True},
         {**_SMALL, "partial_progress": True, "max_commits": 2},
-        {**_SMALL, "target_file_size": "1B"},
+        {**_SMALL, "target_file_size": "2KiB", "min_file_size": "1KiB", "max_file_size": "4KiB"},
         {**_SMALL, "max_files": 3},
         {"min_input_files": 1, "delete_file_threshold": 1},
         {"min_input_files": 1, "remove_dangling_deletes": True},
@@ -117,8 +117,13 @@ class Draws:
             yield Act("run", {**given, "until": chance.choice(("execute", "commit"))})
         elif manner < 0.68:
             yield Act("run", {**given, "dry_run": service in ("compaction", "clustering")})  # others have none
-        elif manner < 0.76:
+        elif manner < 0.74:
             yield Act("killed", {**given, "at": chance.randrange(1, 12)})
+        elif manner < 0.85:
+            names = Mood(weights={**self._writes, "append": 4}).draws(chance)
+            acts = [act for _ in range(chance.randrange(1, 3)) for act in self._drawn(next(names))]
+            writes = [[act.name, act.given] for act in acts]
+            yield Act("beside", {**given, "at": chance.randrange(1, 16), "writes": writes})
         else:
             yield Act("begin", given)
             others = {"expire": 1, "change spec": 1}

@@ -236,7 +236,7 @@ class PaimonRowsTable:
         if self._last > before or act.name == "roll back":
             self._history[self._last] = self._now
 
-    def _acts(self, given: Mapping[str, Any]) -> Mapping[str, Callable[[], None]]:
+    def _acts(self, given: Mapping[str, Any]) -> Mapping[str, Callable[[], Any]]:
         nulls = bool(given.get("nulls"))
         return {
             "upsert": lambda: self._write("INSERT", self._rows(given["keys"], nulls=nulls, wide=given.get("wide", 0))),

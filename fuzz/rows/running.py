@@ -34,7 +34,8 @@ OURS = frozenset({"run", "begin", "go on", "end"})
   (`executors/points.py`). `go on` lets it take one step. `end` lets it take all that are left. Writers act in between.
 """
 
-_JAVA = re.compile(r"[A-Z]\w*(Exception|Error)\b")
+JAVA = re.compile(r"[A-Z]\w*(Exception|Error)\b")
+"""How a reason begins that nobody explains."""
 _NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}\S*|[0-9]+")
 
 
@@ -234,7 +235,7 @@ class _Trial:
         service, outcome = run.service, run.outcome
         assert outcome is not None
         self._tally.add(service, _word(outcome, left=left), getattr(outcome, "reason", ""))
-        if isinstance(outcome, Failed) and _JAVA.match(outcome.reason):
+        if isinstance(outcome, Failed) and JAVA.match(outcome.reason):
             raise Found(f"unexplained {service}", f"{service} failed in {outcome.step}: {outcome.reason}")
 
     def _look(self, look: Look) -> None:
