@@ -51,8 +51,6 @@ def spark_session(*formats: RowsFormat) -> Session:
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "1",
         "spark.ui.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # to compile takes longer than to answer from few rows
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": tempfile.mkdtemp(prefix="lakewarden-warehouse-"),
     }
