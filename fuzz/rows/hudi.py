@@ -486,8 +486,8 @@ class HudiRowsTable:
 
     def _merge(self, keys: Sequence[int]) -> None:
         """Update one column of rows that are there, with a MERGE that names no other. Hudi 1.2 alone: on a table of
-        version 6 such a MERGE makes the other columns null, and under the record index the next delete fails (run). So
-        there it names all.
+        version 6 and under GLOBAL_SIMPLE such a MERGE makes the other columns null, and under the record index the next
+        delete fails (run). So there it names all.
         """
         column = next((name for name in self._now.columns if name not in _FIXED), None)
         made = {key: row for key, row in self._made(keys).items() if key in self._now.rows}
