@@ -66,6 +66,11 @@ class LiveScenario(ABC):
         """Further options of the table, besides those that its format names."""
         return {}
 
+    @property
+    def table_settings(self) -> Mapping[str, Any]:
+        """Further settings of the table in the configuration."""
+        return {}
+
     def told(self, report: LiveReport) -> LiveReport:
         """Return the report with the findings of this scenario."""
         return report
@@ -89,7 +94,8 @@ class LiveScenario(ABC):
     def start_daemon(self) -> DaemonProcess:
         """Start the daemon with the processes that it needs."""
         entry = self.environment.format_demo.prepare(self.environment, self.demo_run)
-        table = {**entry, "options": {**entry.get("options", {}), **self.table_options}}
+        options = {**entry.get("options", {}), **self.table_options}
+        table = {**entry, **self.table_settings, "options": options}
         self.daemon = self.environment.start_daemon(table=table, services=self.policies)
         self.demo_run.observer.meet(self.daemon)
         return self.daemon

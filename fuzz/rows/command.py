@@ -22,9 +22,10 @@ from fuzz.rows.running import Fault, Tally, run_program
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import java
 from lakewarden.executors.worker.session import Session
+from lakewarden.planners.registry import FORMATS as REGISTERED
 
 NAME = "rows"
-FORMATS = ("hudi", "directory", "paimon")
+FORMATS = tuple(REGISTERED)
 _KEPT = Path(".dev/fuzz/rows")
 _MANY = 50
 """After so many programs, a service that never succeeded fails the command."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from fuzz.rows.program import Act
 
@@ -56,6 +56,15 @@ class FuzzedTable(Protocol):
 
     def looks(self) -> Iterable[Look]:
         """Return what readers must find now. Their calls may raise UnreadableError."""
+        ...
+
+
+@runtime_checkable
+class SeesHeldRuns(Protocol):
+    """A table that need not keep all rows, as one with a ttl, but must keep what is written after a plan."""
+
+    def held(self, *, is_held: bool) -> None:
+        """Note that a run of ours has made its plan and is held, or that it has ended."""
         ...
 
 

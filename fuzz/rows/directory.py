@@ -30,6 +30,8 @@ _WRITES = {"append": 10, "append many": 10, "late": 1, "delete partition": 1, "a
 _JOBS = {"job": 3, "dead job": 1, "overwrite": 2}
 _COPIES = {"source": 12, "source many": 9, "copy": 9}
 _OURS = {"compaction": 9, "partition_commit": 3, "ttl": 2, "orphans": 2}
+_POINTS = ("proposed", "proposed", "exchanged", "dropped", "published", "deleting")
+"""Where a run is held besides its steps."""
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": (
         {"min_input_files": 2},
@@ -114,7 +116,7 @@ class _Draws:
         elif manner < 0.85:
             yield Act("killed", {**given, "at": chance.randrange(1, 12)})
         else:
-            yield Act("begin", given)
+            yield Act("begin", {**given, **chance.choice(({}, {"point": chance.choice(_POINTS)}))})
             first = "source" if self._kind["copied"] else "append"
             names = Mood(weights={**self._writes, first: 4}).draws(chance)
             for _ in range(chance.randrange(1, 4)):
@@ -132,6 +134,7 @@ class DirectoryRowsTable:
         self._kind, self._path, self._spark = kind, path, spark
         self._columns = ["id", "v"]
         self._rows: dict[str, Rows] = {}
+        self._planned: set[Any] | None = None
         self._jobs: list[tuple[Path, str, list[dict[str, Any]]]] = []
         self._sources: dict[str, tuple[bytes, float, str, list[dict[str, Any]]]] = {}
         self._back: set[str] = set()
@@ -181,10 +184,20 @@ class DirectoryRowsTable:
             by="what came back", find=lambda: Counter(one for one in stay if self._is_there(*one)), expected=stay
         )
 
+    def held(self, *, is_held: bool) -> None:
+        """Note what an expired partition has, if a run has made its plan: what is written from now on must stay."""
+        self._forget_expired()
+        if is_held:
+            self._planned = {row[1] for row in self._rows.get(_EXPIRED, ())}
+        elif self._folder(_EXPIRED).exists() or not self._rows.get(_EXPIRED):
+            self._planned = None
+
     def _forget_expired(self) -> None:
         """Leave out expired partitions that a ttl has deleted whole."""
         if not self._folder(_EXPIRED).exists():
-            self._rows.pop(_EXPIRED, None)
+            rows, planned = self._rows.pop(_EXPIRED, Counter()), self._planned
+            if planned is not None:
+                self._rows[_EXPIRED] = Counter({row: n for row, n in rows.items() if row[1] not in planned})
             self._back = {one for one in self._back if not one.startswith(f"dt={_EXPIRED}/")}
 
     # -- readers

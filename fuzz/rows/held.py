@@ -9,8 +9,12 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from fuzz.rows.contract import FuzzedTable
+from lakewarden.executors import points
 from lakewarden.executors.contract import Assignment, Failed, FailureKind, Granted, Outcome, Plan, Refused, Wait
+from lakewarden.executors.points import NoWatcher, Point
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.executors.worker.session import Session
 from lakewarden.executors.worker.steps import carry_out
@@ -53,8 +57,16 @@ class Keeper:
             asked=True,
         )
 
-    def begin(self, service: Service, options: Mapping[str, Any], due: Due, *, dry_run: bool = False) -> HeldRun:
-        """Begin a run. It waits for its first permit."""
+    def begin(
+        self,
+        service: Service,
+        options: Mapping[str, Any],
+        due: Due,
+        *,
+        dry_run: bool = False,
+        point: Point | None = None,
+    ) -> HeldRun:
+        """Begin a run. It waits for its first permit, and stands still at a point, too."""
         table = self._registered(service, options)
         assignment = Assignment(
             run=RunId(f"fuzz-{next(_NAMES)}"),
@@ -69,7 +81,10 @@ class Keeper:
             service_options=table.policies[service].options.model_dump(mode="json"),
             dry_run=dry_run,
         )
-        return HeldRun(assignment, self._session, lambda step, plan: self._permit(table, assignment, step, plan))
+        held = HeldRun(assignment, self._session, lambda step, plan: self._permit(table, assignment, step, plan))
+        if point is not None:
+            points.watch_by(_Stands(assignment.run, point, held))
+        return held
 
     def _registered(self, service: Service, options: Mapping[str, Any]) -> Table:
         policies = {
@@ -82,10 +97,12 @@ class Keeper:
             for one, settings in self._format.services.items()
             if one is service
         }
+        catalog = self._table.catalog
         return Table(
             id=TableId("fuzz.rows"),
             format=self._format.name,
             location=self._table.location,
+            catalog=None if catalog is None else TypeAdapter(self._format.catalog_settings).validate_python(catalog),
             mode=Mode.ACT,
             options=self._format.table_options.model_validate(self._table.options),
             policies=policies,
@@ -120,6 +137,19 @@ class Keeper:
         return Refused(reason=permit.reason) if isinstance(permit, Wait) else permit
 
 
+class _Stands(NoWatcher):
+    """Lets one run stand still where it first passes a point."""
+
+    def __init__(self, run: str, point: Point, held: HeldRun) -> None:
+        self._run, self._point, self._held = run, point, held
+
+    def reach(self, point: Point, *, run: str, service: str) -> None:
+        """Stand still."""
+        if (run, point) == (self._run, self._point):
+            points.watch_by(NoWatcher())
+            self._held.stand()
+
+
 class HeldRun:
     """A run that stands still at each of its questions until it is told to go on."""
 
@@ -128,10 +158,12 @@ class HeldRun:
     ) -> None:
         self.service = assignment.service
         self.step: Step | None = None
-        """The step that it asks for; None once it has ended."""
+        """The step that it asks for, or stands still in; None once it has ended."""
+        self.stands = False
+        """Whether it stands still at a point."""
         self.outcome: Outcome | None = None
         self._assignment, self._session, self._permit = assignment, session, permit
-        self._said: queue.SimpleQueue[tuple[Step, Plan | None] | Outcome] = queue.SimpleQueue()
+        self._said: queue.SimpleQueue[tuple[Step, Plan | None] | Outcome | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Granted | Refused] = queue.SimpleQueue()
         self._plan: Plan | None = None
         threading.Thread(target=self._carry_out, name=assignment.run, daemon=True).start()
@@ -142,12 +174,20 @@ class HeldRun:
         its end.
         """
         assert self.step is not None, "it has ended"
-        answer = self._permit(self.step, self._plan) if refusal is None else Refused(reason=refusal)
-        self._answers.put(answer)
+        free = refusal is None and not self.stands
+        self._answers.put(self._permit(self.step, self._plan) if free else Refused(reason=refusal or "it stands"))
         self._hear()
+
+    def stand(self) -> None:
+        """Stand still until it is told to go on. To be called in its own thread."""
+        self._said.put(None)
+        self._answers.get()
 
     def _hear(self) -> None:
         said = self._said.get(timeout=_HANGS)
+        self.stands = said is None
+        if said is None:
+            return
         if isinstance(said, tuple):
             self.step, self._plan = said
         else:

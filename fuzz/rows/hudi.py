@@ -40,7 +40,9 @@ _WITH: Mapping[str, Mapping[str, str]] = {
 """What a write does besides. A `death` is a validator that fails when all files are written and none is committed."""
 
 _WRITES = {"upsert": 10, "update one by one": 4, "insert": 2, "delete": 3, "upsert with": 2, "death": 1}
-_OVERWRITES = {"delete partition": 1, "insert overwrite": 1, "insert overwrite table": 1}
+_OVERWRITES = {"delete partition": 4, "insert overwrite": 1, "insert overwrite table": 1}
+_DESTROYS = ("delete", "roll back", "restore", *_OVERWRITES)
+"""After these a service of ours is likely: it takes for gone what a writer may bring back."""
 _SQL = {"merge": 3, "add column": 1}
 _EVOLVES = {"rename column": 1, "drop column": 1, "widen column": 1}
 _OPERATORS = {"roll back": 2, "savepoint": 1, "restore": 1, "plan": 1}
@@ -56,14 +58,28 @@ _OURS = {
     "metadata_validation": 1,
     "metadata_rebuild": 1,
 }
-_PLAIN = {"upsert": 3, "update one by one": 3, "delete": 1, "our compaction": 3, "our clean": 2, "our archive": 3}
+_PLAIN = {
+    "upsert": 3,
+    "update one by one": 3,
+    "delete": 2,
+    "roll back": 1,
+    "plan": 1,
+    "our compaction": 3,
+    "our clean": 4,
+    "our archive": 4,
+}
 """The life of most tables. Four of ten programs have no other acts, so these meet in many orders."""
+_MERGING = ("our compaction", "our log_compaction")
+_NEGLECTED = {"upsert": 3, "update one by one": 3, "our compaction": 3, "our clean": 2, "our archive": 3}
+"""The same where one approval never comes, for a long time."""
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": ({}, {"target_io_mb": 1}),
     "log_compaction": ({"log_blocks_threshold": 2},),
     "clean": (
         {"commits_retained": 1},
+        {"commits_retained": 1},
         {"commits_retained": 2},
+        {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_versions_retained": 1},
         {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_versions_retained": 1},
         {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_versions_retained": 2},
     ),
@@ -77,7 +93,12 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 _READ_ONLY_IN_HUDI = re.compile(r"not (yet )?supported|unsupported|Unsupported|not implemented", re.IGNORECASE)
 _DONE = re.compile(r"(\d+)(_\d+)?\.(commit|deltacommit|replacecommit)")
-_REJECTED = ("HoodieClusteringUpdateException", "HoodieDeletePartitionPendingTableServiceException")
+_AFTER = re.compile(r"(\d+)(_\d+)?\.(?!rollback|inflight)[a-z]+")
+"""What is complete, and would miss a write that is rolled back from below it."""
+_REJECTED = re.compile(
+    "HoodieClusteringUpdateException|HoodieDeletePartitionPendingTableServiceException|"
+    r"second operation = ConcurrentOperation\(actionState=\w+, actionType=(clustering|replacecommit)"
+)
 """A pending plan rejects the write, as Hudi documents."""
 _NO_TRAVEL = re.compile("HoodieTimeTravelException|Cleaner cleaned up the timestamp")
 """Hudi's query as of a time looks for neither savepoints nor the clean that spared them."""
@@ -111,11 +132,11 @@ class HudiRows:
         """Return the kind of a table, and acts."""
         version = chance.choice((9, 9, 9, 8, 6))
         kind = {
-            "type": chance.choice(("MERGE_ON_READ",) * 3 + ("COPY_ON_WRITE",)),
+            "type": chance.choice(("MERGE_ON_READ", "MERGE_ON_READ", "COPY_ON_WRITE")),
             "version": version,
             "index": chance.choice(("SIMPLE", "SIMPLE", "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX", "BUCKET")),
             "merge": chance.choice(("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")),
-            "partitions": chance.choice((0, 1, 1, 2)),
+            "partitions": chance.choice((0, 1, 2, 2, 3)),
             "complex_key": chance.random() < 0.2,
             "hive_style": chance.random() < 0.3,
             "metadata": chance.random() < 0.5,
@@ -124,7 +145,7 @@ class HudiRows:
         }
         if kind["index"] == "RECORD_INDEX":
             kind["metadata"] = True
-        return kind, list(_Draws(kind, chance).acts(chance.randrange(12, 36)))
+        return kind, list(_Draws(kind, chance).acts())
 
     def make(self, kind: Mapping[str, Any], folder: Path, session: Any) -> FuzzedTable:
         """Return a table of this kind, made by the first write."""
@@ -137,33 +158,53 @@ ROWS = HudiRows()
 class _Draws:
     def __init__(self, kind: Mapping[str, Any], chance: Random) -> None:
         self._kind, self._chance = kind, chance
-        plain = chance.random() < 0.4
-        self._mood = _PLAIN if plain else Mood.drawn(chance, _usual(kind)).weights
+        self._merges = kind["type"] == "MERGE_ON_READ"
+        which = chance.random()
+        plain, neglected = which < 0.4, 0.25 < which < 0.4
+        self._neglected = neglected
+        self._number = chance.randrange(16, 32) if plain else chance.randrange(8, 24)
+        more = {"delete partition": 1} if kind["partitions"] > 1 else {}
+        drawn = _NEGLECTED if neglected else {**_PLAIN, **more} if plain else Mood.drawn(chance, _usual(kind)).weights
+        self._mood = {name: weight for name, weight in drawn.items() if self._merges or name not in _MERGING}
         often_left = ("clean",) if plain else ("clean", "compaction", "clustering")
-        self._left = {chance.choice(often_left)} if chance.random() < 0.5 else set()
+        self._left = {chance.choice(often_left)} if chance.random() < 0.5 or neglected else set()
         """A service with an approval that never comes."""
+        clusters = ("CLUSTER",) if self._mood.get("our clustering") else ()  # it rejects writes until it is carried out
+        self._plans = (*clusters, "CLEAN", *(("COMPACT", "LOG_COMPACT") if self._merges else ()))
+        self._range = range(chance.choice((4, 8, _KEYS)))
+        self._last: list[int] = []
 
-    def acts(self, number: int) -> Iterator[Act]:
+    def acts(self) -> Iterator[Act]:
         names = Mood(weights={**self._mood, "upsert": max(2, self._mood["upsert"])}).draws(self._chance)
         yield Act("upsert", {"keys": list(range(self._chance.randrange(4, _KEYS + 1)))})
-        for _ in range(number):
-            yield from self._drawn(next(names))
+        ours = {name: weight for name, weight in self._mood.items() if name.startswith("our ") and weight}
+        after = Mood(weights=ours).draws(self._chance)
+        for _ in range(self._number):
+            name = next(names)
+            yield from self._drawn(name)
+            if name in _DESTROYS and ours and self._chance.random() < 0.5:
+                yield from self._drawn(next(after))
 
     def _drawn(self, name: str) -> Iterator[Act]:
         chance = self._chance
         if name.startswith("our "):
             yield from self._service(name.removeprefix("our "))
         elif name == "update one by one":
-            for key in chance.sample(range(_KEYS), chance.randrange(3, 9)):
+            for key in chance.sample(self._range, min(chance.randrange(3, 9), len(self._range))):
                 yield Act("upsert", {"keys": [key]})
         elif name == "upsert with":
-            merges = self._kind["type"] == "MERGE_ON_READ"
-            besides = [one for one in sorted(_WITH) if one != "death" and (merges or "compaction" not in one)]
+            besides = [one for one in sorted(_WITH) if one != "death" and (self._merges or "compaction" not in one)]
             yield Act("upsert", {"keys": self._keys(), "with": chance.choice(besides)})
         elif name == "death":
             yield Act("upsert", {"keys": self._keys(), "with": name})
+        elif name == "restore":
+            yield Act("savepoint")
+            ours = "our compaction" if self._merges else "our clustering"
+            for act in chance.choices(("upsert", "delete", ours, "our clean"), k=chance.randrange(4)):
+                yield from self._drawn(act)
+            yield Act(name)
         elif name == "plan":
-            yield Act(name, {"service": chance.choice(("COMPACT", "CLUSTER", "CLEAN", "LOG_COMPACT"))})
+            yield Act(name, {"service": chance.choice(self._plans)})
         elif name in ("delete partition", "insert overwrite"):
             part = chance.randrange(self._kind["partitions"])
             keys = [] if name == "delete partition" else self._keys()
@@ -185,22 +226,34 @@ class _Draws:
         chance = self._chance
         given: dict[str, Any] = {"service": service, "options": dict(chance.choice(_OPTIONS.get(service, ({},))))}
         manner = chance.random()
-        if service in self._left:
+        if service == "rollback":
+            yield from self._drawn("death")
+        if service in self._left and (self._neglected or chance.random() < 0.8):
             yield Act("run", {**given, "until": "commit" if service in ("clean", "archive") else "execute"})
-        elif manner < 0.65:
+        elif manner < (0.9 if self._neglected else 0.5):
             yield Act("run", given)
-        elif manner < 0.75:
+        elif manner < 0.6:
             yield Act("run", {**given, "until": chance.choice(("execute", "commit"))})
         else:
             yield Act("begin", given)
-            names = Mood(weights=dict.fromkeys({**_WRITES, "roll back": 1}, 1)).draws(chance)
+            if manner > 0.85:  # the writers come when its files are written
+                yield Act("go on")
+            parts = _OVERWRITES if self._kind["partitions"] else {}
+            names = Mood(weights={**dict.fromkeys(_WRITES, 2), "roll back": 5, **dict.fromkeys(parts, 1)}).draws(chance)
             for _ in range(chance.randrange(1, 4)):
                 yield from self._drawn(next(names))
                 yield Act("go on")
             yield Act("end")
 
     def _keys(self) -> list[int]:
-        return sorted(self._chance.sample(range(_KEYS), self._chance.randrange(1, 5)))
+        """Return keys, often of one partition, and often those of the last act: what was deleted comes back, and is
+        written again.
+        """
+        if not self._last or self._chance.random() < 0.6:
+            parts = max(1, self._kind["partitions"])
+            keys = self._range[self._chance.randrange(parts) :: parts] if self._chance.random() < 0.5 else self._range
+            self._last = sorted(self._chance.sample(keys, min(self._chance.randrange(1, 5), len(keys))))
+        return self._last
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,6 +284,7 @@ class HudiRowsTable:
         self._saved: list[str] = []
         self._writes = 0
         self._known_to_sql = ""
+        self._schema_on_read = False
         self._named = f"rows_{os.getpid()}_{time.monotonic_ns()}"
         for key, value in self._options().items():
             spark.conf.set(key, value)
@@ -276,7 +330,7 @@ class HudiRowsTable:
         except NotNow:
             raise
         except Exception as error:
-            if any(name in str(error) for name in _REJECTED):
+            if _REJECTED.search(str(error)):
                 raise NotNow("a pending plan rejects it") from error
             raise
         new = sorted(self._completed() - before)
@@ -316,6 +370,8 @@ class HudiRowsTable:
 
     def _by_hudi_rs(self) -> Rows:
         found: Rows = Counter()
+        if self._schema_on_read:
+            raise UnreadableError("hudi-rs reads a renamed or dropped column by its name")
         try:
             for batch in _OpenTable(self.location).read():
                 there = set(batch.schema.names)
@@ -430,8 +486,8 @@ class HudiRowsTable:
 
     def _merge(self, keys: Sequence[int]) -> None:
         """Update one column of rows that are there, with a MERGE that names no other. Hudi 1.2 alone: on a table of
-        version 6 such a MERGE makes the other columns null, and under the record index the next delete fails (run). So
-        there it names all.
+        version 6 and under GLOBAL_SIMPLE such a MERGE makes the other columns null, and under the record index the next
+        delete fails (run). So there it names all.
         """
         column = next((name for name in self._now.columns if name not in _FIXED), None)
         made = {key: row for key, row in self._made(keys).items() if key in self._now.rows}
@@ -473,13 +529,13 @@ class HudiRowsTable:
         return names[0]
 
     def _rename_column(self) -> None:
-        old = self._changeable()
+        old, self._schema_on_read = self._changeable(), True
         new = f"{old}r"
         columns = {new if name == old else name: kind for name, kind in self._now.columns.items()}
         self._alter(f"rename column {old} to {new}", columns, {old: new})
 
     def _drop_column(self) -> None:
-        old = self._changeable()
+        old, self._schema_on_read = self._changeable(), True
         self._alter(f"drop column {old}", {name: kind for name, kind in self._now.columns.items() if name != old})
 
     def _widen_column(self) -> None:
@@ -503,10 +559,11 @@ class HudiRowsTable:
             yield client
 
     def _roll_back(self) -> None:
-        """Roll the last write back, if nothing came after it."""
+        """Roll the last write back, if nothing but plans came after it."""
         last = self._history[-1][0]
-        if len(self._history) < 2 or max(self._instants()) != last or last in self._saved:
-            raise NotNow("the last write is not the last instant")
+        after = [match[1] for name in self._files() if (match := _AFTER.fullmatch(name)) and match[1] > last]
+        if len(self._history) < 2 or after or last in self._saved or last not in self._completed():
+            raise NotNow("something is built on the last write")
         with self._client() as client:
             assert client.rollback(last)
         self._history.pop()
@@ -549,9 +606,6 @@ class HudiRowsTable:
     def _files(self) -> list[str]:
         folder = self._path / ".hoodie" / ("timeline" if self._kind["version"] >= 8 else "")
         return [file.name for file in folder.glob("2*")] if folder.exists() else []
-
-    def _instants(self) -> set[str]:
-        return {re.split(r"[_.]", name)[0] for name in self._files()}
 
     def _completed(self) -> set[str]:
         return {match[1] for name in self._files() if (match := _DONE.fullmatch(name))}

@@ -1,4 +1,6 @@
-"""A run of ours that dies on its way, as seen from the table: what comes after a point never happens."""
+"""A run of ours that is stopped at a point: it dies there, so that what comes after it never happens, or it waits there
+while others act.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from typing import Any
 from fuzz.rows.contract import FuzzedTable, NotNow
 from fuzz.rows.held import Keeper
 from lakewarden.executors import points
-from lakewarden.executors.contract import Assignment, Granted, Plan
+from lakewarden.executors.contract import Assignment, Granted, Outcome, Plan
 from lakewarden.executors.points import NoWatcher, Point
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.executors.worker.steps import carry_out
@@ -52,9 +54,18 @@ class _Dies(NoWatcher):
                 self._die()
 
 
-def run_killed(format_: str, table: FuzzedTable, given: Mapping[str, Any], spark: Any = None, *, by_fork: bool) -> None:
+def run_killed(
+    format_: str,
+    table: FuzzedTable,
+    given: Mapping[str, Any],
+    spark: Any = None,
+    *,
+    by_fork: bool,
+    meanwhile: Callable[[], None] | None = None,
+) -> Outcome | None:
     """Carry out a run that dies at the point with the number `at`, or ends before. By a fork it dies as a process, and
-    has no Spark. Otherwise its thread stands still for ever. Raises NotNow if the service is not due.
+    has no Spark. Otherwise its thread stands still for ever, or goes on when `meanwhile` is done: then its outcome is
+    returned. Raises NotNow if the service is not due.
     """
     service = Service(given["service"])
     options = FORMATS[format_].services[service].model_validate(dict(given.get("options", {})))
@@ -75,11 +86,18 @@ def run_killed(format_: str, table: FuzzedTable, given: Mapping[str, Any], spark
         table_options=FORMATS[format_].table_options.model_validate(dict(table.options)).model_dump(mode="json"),
         service_options=options.model_dump(mode="json"),
     )
-    ended = threading.Event()
+    stopped, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+    outcomes: list[Outcome] = []
 
     def carry() -> None:
         program = PROGRAMS[format_].programs[service]()
-        carry_out(program, spark, assignment, storage_for(table.location), lambda _step, _plan: Granted())
+        own = spark
+        if spark is not None:
+            own = spark.newSession()
+            active = spark.sparkContext._jvm.org.apache.spark.sql.SparkSession  # noqa: SLF001
+            active.setActiveSession(own._jsparkSession)  # noqa: SLF001
+        outcome = carry_out(program, own, assignment, storage_for(table.location), lambda _step, _plan: Granted())
+        outcomes.append(outcome)
 
     if by_fork:
         child = os.fork()
@@ -89,19 +107,25 @@ def run_killed(format_: str, table: FuzzedTable, given: Mapping[str, Any], spark
                 carry()
             os._exit(0)
         os.waitpid(child, 0)
-        return
+        return None
 
     def stand_still() -> None:
-        ended.set()
-        threading.Event().wait()
+        stopped.set()
+        goes_on.wait()
 
     def carried() -> None:
         carry()
         ended.set()
+        stopped.set()
 
     points.watch_by(_Dies(assignment.run, given["at"], stand_still))
     try:
         threading.Thread(target=carried, name=assignment.run, daemon=True).start()
-        assert ended.wait(_LONGEST), "the run hangs"
+        assert stopped.wait(_LONGEST), "the run hangs"
+        if meanwhile is not None:
+            meanwhile()
+            goes_on.set()
+            assert ended.wait(_LONGEST), "the run hangs"
     finally:
         points.watch_by(NoWatcher())
+    return outcomes[0] if outcomes else None

@@ -54,6 +54,8 @@ _OF_ENGINES = {
 _EVOLVES = {"add column": 1, "rename column": 1, "drop column": 1}
 _OPERATORS = {"roll back": 2, "tag": 2, "drop tag": 1, "branch": 1, "compact": 1, "expire": 1, "stray": 1}
 _OURS = {"compaction": 9, "clean": 5, "archive": 2, "ttl": 1, "orphans": 2, "partition_commit": 1}
+_POINTS = {"clean": ("expiring",), "orphans": ("deleting",)}
+"""Where a run of a service is held besides its steps. While a snapshot is deleted, no one can read it."""
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": (
         {},
@@ -150,7 +152,9 @@ class _Draws:
         elif manner < 0.82:
             yield Act("killed", {**given, "at": chance.randrange(1, 9)})
         else:
-            yield Act("begin", given)
+            yield Act(
+                "begin", {**given, **chance.choice(({}, {"point": chance.choice(_POINTS.get(service, ("proposed",)))}))}
+            )
             names = Mood(weights={**self._writes, "upsert": 4, "roll back": 1, "tag": 1}).draws(chance)
             for _ in range(chance.randrange(1, 4)):
                 yield from self._drawn(next(names))
@@ -232,7 +236,7 @@ class PaimonRowsTable:
         if self._last > before or act.name == "roll back":
             self._history[self._last] = self._now
 
-    def _acts(self, given: Mapping[str, Any]) -> Mapping[str, Callable[[], None]]:
+    def _acts(self, given: Mapping[str, Any]) -> Mapping[str, Callable[[], Any]]:
         nulls = bool(given.get("nulls"))
         return {
             "upsert": lambda: self._write("INSERT", self._rows(given["keys"], nulls=nulls, wide=given.get("wide", 0))),
@@ -321,6 +325,7 @@ class PaimonRowsTable:
             "write-only": "true",
             "bucket": kind["bucket"],
             "file.format": kind["files"],
+            **({"file.compression": "deflate"} if kind["files"] == "avro" else {}),  # fastavro alone reads no zstd
             "num-sorted-run.compaction-trigger": kind["trigger"],
             "compaction.min.file-num": kind["trigger"],
             "manifest.merge-min-count": "3",

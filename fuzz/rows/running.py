@@ -13,10 +13,11 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from fuzz.rows.contract import FuzzedTable, Look, NotNow, RowsFormat, UnreadableError
+from fuzz.rows.contract import FuzzedTable, Look, NotNow, RowsFormat, SeesHeldRuns, UnreadableError
 from fuzz.rows.held import HeldRun, Keeper
 from fuzz.rows.program import Act, Program
 from lakewarden.executors.contract import Failed, NothingToDo, Outcome, Succeeded, Yielded
+from lakewarden.executors.points import Point
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.decision import DoesNotApply, Due
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -27,12 +28,14 @@ OURS = frozenset({"run", "begin", "go on", "end"})
 """The acts that are ours in every format.
 
 - `run` {service, options, until?, dry_run?}: a run. `until` is the step that it is refused, as an approval that never
-  comes: its plan is left. The next run of the service takes it up.
-- `begin` {service, options}: the same, held at each of its questions. `go on` lets it take one step. `end` lets it take
-  all that are left. Writers act in between.
+  comes: its plan is left. The next run of the service takes it up. The API takes a `dry_run` only for a rewrite of all
+  files, so Hudi's tables have none.
+- `begin` {service, options, point?}: the same, held at each of its questions, or only where it first passes a `point`
+  (`executors/points.py`). `go on` lets it take one step. `end` lets it take all that are left. Writers act in between.
 """
 
-_JAVA = re.compile(r"[A-Z]\w*(Exception|Error)\b")
+JAVA = re.compile(r"[A-Z]\w*(Exception|Error)\b")
+"""How a reason begins that nobody explains."""
 _NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}\S*|[0-9]+")
 
 
@@ -99,7 +102,7 @@ def run_program(
     """
     with session_of_its_own(session) as spark:
         table = format_.make(program.kind, folder, spark)
-        trial = _Trial(table, Keeper(format_.name, table, session), tally)
+        trial = _Trial(table, Keeper(format_.name, table, session), tally, folder)
         tally.programs += 1
         done = 0
         try:
@@ -129,8 +132,8 @@ def session_of_its_own(session: Session) -> Any:
 
 
 class _Trial:
-    def __init__(self, table: FuzzedTable, keeper: Keeper, tally: Tally) -> None:
-        self._table, self._keeper, self._tally = table, keeper, tally
+    def __init__(self, table: FuzzedTable, keeper: Keeper, tally: Tally, folder: Path) -> None:
+        self._table, self._keeper, self._tally, self._folder = table, keeper, tally, folder
         self._held: HeldRun | None = None
 
     def step(self, act: Act) -> None:
@@ -171,10 +174,18 @@ class _Trial:
         if self._held is not None:
             return
         service = Service(given["service"])
-        begun = self._started(service, given.get("options", {}), dry_run=bool(given.get("dry_run", False)))
+        point = Point(given["point"]) if "point" in given else None
+        begun = self._started(service, given.get("options", {}), dry_run=False, point=point)
         if begun is not None:
             self._held = begun
             self._go_on(once=True)
+            while point is not None and self._held is begun and not begun.stands:
+                self._go_on(once=True)
+            self._tell(is_held=self._held is not None)
+
+    def _tell(self, *, is_held: bool) -> None:
+        if isinstance(self._table, SeesHeldRuns):
+            self._table.held(is_held=is_held)
 
     def _run(self, given: Mapping[str, Any]) -> None:
         """One run of a table at a time is enough here. Another one would wait, too."""
@@ -192,10 +203,12 @@ class _Trial:
 
     def _files(self) -> frozenset[tuple[str, int]]:
         """Return the files of the table with their sizes, without those that only come and go."""
-        found = (path for path in Path(self._table.location).rglob("*") if path.is_file())
+        found = (path for path in self._folder.rglob("*") if path.is_file())
         return frozenset((str(path), path.stat().st_size) for path in found if "lock" not in path.name)
 
-    def _started(self, service: Service, options: Mapping[str, Any], *, dry_run: bool) -> HeldRun | None:
+    def _started(
+        self, service: Service, options: Mapping[str, Any], *, dry_run: bool, point: Point | None = None
+    ) -> HeldRun | None:
         try:
             decision = self._keeper.decide(service, options)
         except (TemporaryError, PermanentError) as error:
@@ -205,7 +218,7 @@ class _Trial:
             ended = "does not apply" if isinstance(decision, DoesNotApply) else type(decision).__name__
             self._tally.add(service, ended, decision.reason)
             return None
-        return self._keeper.begin(service, options, decision, dry_run=dry_run)
+        return self._keeper.begin(service, options, decision, dry_run=dry_run, point=point)
 
     def _go_on(self, *, once: bool) -> None:
         run = self._held
@@ -215,13 +228,14 @@ class _Trial:
                 break
         if run is not None and run.step is None:
             self._held = None
+            self._tell(is_held=False)
             self._ended(run, left=False)
 
     def _ended(self, run: HeldRun, *, left: bool) -> None:
         service, outcome = run.service, run.outcome
         assert outcome is not None
         self._tally.add(service, _word(outcome, left=left), getattr(outcome, "reason", ""))
-        if isinstance(outcome, Failed) and _JAVA.match(outcome.reason):
+        if isinstance(outcome, Failed) and JAVA.match(outcome.reason):
             raise Found(f"unexplained {service}", f"{service} failed in {outcome.step}: {outcome.reason}")
 
     def _look(self, look: Look) -> None:

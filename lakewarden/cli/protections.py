@@ -27,6 +27,7 @@ _APPROVALS = (
     Column("FILES", "files"),
     Column("OF", "files_in_table"),
     Column("PARTITIONS", "partitions"),
+    Column("RETAINS FROM", "retained"),
     Column("ASKED", "asked_at", Kind.AGO),
     Column("APPROVED BY", "approved_by"),
 )

@@ -115,7 +115,8 @@ class ApprovalBody(TypedDict):
 
     `files` and `partitions` would be deleted. `files_in_table` is null if the files were not counted. It waits
     because it is beyond the budget of its table, because it is the `first` clean of the table, or because the
-    policy keeps less than was kept before: `shorter` says what.
+    policy keeps less than was kept before: `shorter` says what. Everything from the commit `retained` on stays.
+    It is null if the plan did not say it, or if the plan itself waits as `instant`.
     """
 
     approved_at: str | None
@@ -126,6 +127,7 @@ class ApprovalBody(TypedDict):
     first: bool
     instant: str | None
     partitions: int
+    retained: str | None
     service: str
     shorter: str | None
     table: str

@@ -33,7 +33,7 @@ class Point(StrEnum):
     """(w), before K1: the plan is on the timeline, the table's lock is held, and the writers were not observed
     since."""
     WITHDRAWING = "withdrawing"
-    """(w): the plan is given up, the table's lock is held, and the plan is still on the timeline."""
+    """(w): the plan is given up, and still on the timeline. The table's lock is held, but not by a clean."""
     WRITTEN = "written"
     """(w), between K5 and K6: a clustering has written its files and committed none."""
     STORED = "stored"
@@ -79,6 +79,9 @@ class Point(StrEnum):
     """(w), between K5 and K6: the snapshots are expired, and none of their files is deleted."""
     DELETING = "deleting"
     """(w), between K5 and K6: some of the listed files are deleted. It is passed once for each batch."""
+    ARCHIVED = "archived"
+    """(w), between K5 and K6: what Hudi's archive leaves behind is archived, the table's lock is held, and some of its
+    files are still on the active timeline. It is passed once for each file."""
     REBUILDING = "rebuilding"
     """(w), between K5 and K6: the metadata table is about to be removed from the table's properties, is removed, is
     deleted, and is made again. It is passed each time."""

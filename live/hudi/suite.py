@@ -40,6 +40,9 @@ class HudiSuite:
         several.add_argument(
             "--conflicts", action="store_true", help="the writers write into the same partitions and files"
         )
+        several.add_argument(
+            "--waiting-clean", action="store_true", help="the first clean waits for an approval that never comes"
+        )
         several.add_argument("--table-version", type=int, choices=VERSIONS, default=9, help="8 or 9 (the default)")
         several.add_argument(
             "--every", type=float, default=2.5, metavar="SECONDS", help="the time between two commits of one writer"
@@ -67,5 +70,6 @@ class HudiSuite:
                 table_version=asked.table_version,
                 every_seconds=asked.every,
                 day_seconds=asked.day,
+                waiting_clean=asked.waiting_clean,
             )
         return HudiScenario(goal, environment, demo_run, kind=asked.table_type, writer=asked.writer)

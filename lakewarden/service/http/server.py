@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import TracebackType
 
@@ -13,7 +13,8 @@ import anyio.to_thread
 import uvicorn
 from starlette.types import ASGIApp
 
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.executors.edge import edge
+from lakewarden.planners.model.errors import PermanentError, UnknownError
 from lakewarden.service.config.daemon.http_limits import LimitSettings
 from lakewarden.service.config.identity.tls import TlsSettings
 from lakewarden.service.http.errors import Outermost
@@ -70,6 +71,8 @@ class HttpServer:
         )
         self.name = name
         self._certified = certified
+        self._failed: Callable[[], None] = lambda: None
+        self._leaving = False
         self._certificates = None if tls is None else Certificates(name, tls)
         self._handshake_seconds = limits.first_byte.total_seconds()
         self._server = uvicorn.Server(self._config)
@@ -83,6 +86,11 @@ class HttpServer:
         """The port of the socket."""
         return int(self._socket.getsockname()[1])
 
+    def or_else(self, failed: Callable[[], None]) -> HttpServer:
+        """Call `failed` if the thread ends by a bug. The end of the `with` block then raises UnknownError."""
+        self._failed = failed
+        return self
+
     def __enter__(self) -> HttpServer:
         self._thread.start()
         return self
@@ -90,13 +98,21 @@ class HttpServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.should_exit = True
+        ended_by_a_bug = not self._leaving and not self._thread.is_alive()
+        self._leaving = self._server.should_exit = True
         self._thread.join(timeout=_LEAVE_SECONDS * 2)
         with suppress(OSError):
             self._socket.close()
+        if ended_by_a_bug and error is None:
+            raise UnknownError(f"the port {self.name} ended by a bug: the log says which")
 
     def _serve(self) -> None:
-        asyncio.run(self._live())
+        try:
+            with edge("http_port_failed", port=self.name):
+                asyncio.run(self._live())
+        finally:
+            if not self._leaving:
+                self._failed()
 
     async def _live(self) -> None:
         """Let uvicorn serve the connections of the acceptor. Outside the main thread uvicorn does not handle

@@ -209,6 +209,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Have the column again under its field id, rewrite all files, and drop it again, as the sentence says.",
     ),
     _reason(
+        "order_missing",
+        r"^neither the table nor its clustering policy has an order",
+        "A clustering has no order to put the rows in.",
+        "Set `sort_order` or `zorder` in the options of its clustering policy, or give the table an order.",
+    ),
+    _reason(
         "manifest_list_lost",
         r"has lost its manifest",
         "The manifest list or a manifest of a snapshot is lost or damaged, so it is not known which files it needs.",

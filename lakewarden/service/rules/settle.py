@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from lakewarden.executors.contract import GOES_ON, Failed, FailureKind, NothingToDo, Outcome, Succeeded, Yielded
+from lakewarden.planners.model.credentials import without_credentials
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.services import SERVICES
@@ -85,11 +86,10 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     be read. The worker's word counts only for a plan that is not on the timeline, if no commit has the run's id.
 
     A dry run changes nothing. So the timeline says nothing of it, and its ending teaches nothing about the service,
-    unless it has killed its JVM.
+    unless it has killed its JVM. An outcome may hold the text of an exception, and is told without credentials.
     """
-    if run.dry_run:
-        return _dry(ending, run)
-    settlement = _settled(ending, shown, run)
+    settlement = _dry(ending, run) if run.dry_run else _settled(ending, shown, run)
+    settlement = replace(settlement, outcome=without_credentials(settlement.outcome))
     if run.rewrite_all is not None and settlement.consequence is Consequence.IDLE:
         # The plan left out what was written since the request, and an ordinary plan may find work there.
         return replace(settlement, consequence=Consequence.NONE)

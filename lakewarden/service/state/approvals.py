@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked
-from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
@@ -89,14 +89,15 @@ class Approvals:
         """Return the block of a service with a deletion that waits for an operator, or None.
 
         The block ends by itself if the budget has become large enough, the plan is gone, another client has done the
-        service's work since, or the table was created again.
+        service's work since, or the table was created again. It ends, too, if a plan is pending that was to end with
+        its run: that run was killed, and the next one withdraws the plan.
         """
         row = self._rows.get((table.id, service))
         if row is None or row.approved_by is not None or row.identity != str(view.identity):
             return None
         first, shorter = row.first and table.budget.asks_first, row.shorter if table.budget.asks_shorter else None
         over = unapproved(_shown(row), table.budget, first=first, shorter=shorter)
-        if over is None or _is_past(row, view):
+        if over is None or _is_past(row, view) or _was_left(row, view):
             return None
         return Blocked(reason=over, remedy=f"approve it: POST /v1/tables/{table.id}/services/{service}/approval")
 
@@ -117,7 +118,8 @@ class Approvals:
             return None
         of = "" if row.files_in_table is None else f" of {row.files_in_table}"
         plan = "" if row.instant is None else f", instant {row.instant}"
-        return f"{row.files}{of} files, {row.partitions} partitions{plan}"
+        retained = "" if row.retained is None else f", retains from {row.retained}"
+        return f"{row.files}{of} files, {row.partitions} partitions{plan}{retained}"
 
     def give(self, table: TableId, service: Service, *, by: str) -> Plan | None:
         """Approve the deletion that waits, and return what was shown. Return None if no deletion waits."""
@@ -212,6 +214,12 @@ def _counts(row: ApprovalRow, identity: str, now: datetime) -> bool:
     if row.approved_at is None or row.identity != identity:
         return False
     return row.instant is not None or now < row.approved_at + APPROVED_FOR
+
+
+def _was_left(row: ApprovalRow, view: TableView) -> bool:
+    """Whether a plan of ours is pending that was shown as one that ends with its run, and was not begun."""
+    plans = view.timeline.pending(row.service) if row.instant is None else ()
+    return any(plan.author is not None and plan.state is State.REQUESTED for plan in plans)
 
 
 def _is_past(row: ApprovalRow, view: TableView) -> bool:

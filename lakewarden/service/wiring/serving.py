@@ -140,7 +140,7 @@ def serve(
         composed.daemon.start()
         favour_hooks()
         for server in servers:
-            life.enter_context(server)
+            life.enter_context(server.or_else(composed.daemon.stop))
         log.info("serving", tables=len(tables.listed), **{server.name: server.port for server in servers})
         composed.daemon.run()
     log.info("stopped")

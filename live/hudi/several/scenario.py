@@ -54,6 +54,7 @@ class SeveralWritersScenario(LiveScenario):
         table_version: int,
         every_seconds: float,
         day_seconds: float,
+        waiting_clean: bool,
     ) -> None:
         super().__init__(goal, environment, demo_run, policies_of_several(kind, writers))
         self.table_type = kind
@@ -64,6 +65,7 @@ class SeveralWritersScenario(LiveScenario):
         self._version = table_version
         self._every = every_seconds
         self._day = day_seconds
+        self._waiting_clean = waiting_clean
         self._watcher = TimelineWatcher(environment.table)
         self._runs: dict[str, RunBody] = {}
         self._told: dict[str, Told] = {}
@@ -72,13 +74,19 @@ class SeveralWritersScenario(LiveScenario):
 
     @property
     def promised(self) -> Collection[str]:
-        """All services but the rollback, which has work only if a writer fails."""
-        return [name for name in self.policies if name != Service.ROLLBACK]
+        """All services but the rollback, which has work only if a writer fails, and a clean that nobody approves."""
+        left_out = {Service.ROLLBACK, Service.CLEAN} if self._waiting_clean else {Service.ROLLBACK}
+        return [name for name in self.policies if name not in left_out]
 
     @property
     def table_options(self) -> Mapping[str, Any]:
         """The options of the writers: they take those that the daemon prints."""
         return {"failed_writes": "lazy"}
+
+    @property
+    def table_settings(self) -> Mapping[str, Any]:
+        """The budget of a clean that waits for an approval which never comes."""
+        return {"budget": {"first_clean": "ask", "shorter_retention": "allow"}} if self._waiting_clean else {}
 
     def run_steps(self) -> None:
         """Run the steps, one after another."""

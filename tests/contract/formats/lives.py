@@ -225,8 +225,9 @@ class IcebergLife:
     def __init__(self, folder: Path) -> None:
         self.location, self.clock = str(folder), ManualClock(_START)
         self.table = IcebergTable(folder, clock=self.clock)
+        ordered = {Service.CLUSTERING: {"sort_order": "id"}}
         self.policies: Mapping[Service, Policy] = {
-            service: Policy(trigger=NumCommits(at_least=1), options=options())
+            service: Policy(trigger=NumCommits(at_least=1), options=options.model_validate(ordered.get(service, {})))
             for service, options in ICEBERG.services.items()
         }
         self._begun = 0

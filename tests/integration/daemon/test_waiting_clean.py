@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakewarden.planners.model.instant import Service
+from lakewarden.testing.fault_points import VARIABLE
 from tests.support.hudi.orders import Orders
 
 if TYPE_CHECKING:
@@ -58,12 +61,15 @@ def run(daemon: DaemonProcess, service: str, state: str = "SUCCEEDED") -> dict[s
 
 
 def test_updates_survive_while_a_clean_waits_for_its_approval(
-    orders: Orders, daemon_of: Callable[..., DaemonProcess]
+    orders: Orders, daemon_of: Callable[..., DaemonProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each run is asked for by REST, and the writer's own archive goes past everything that it may go past.
 
-    It also goes past the commit from which on the clean was to keep everything. So the clean asks again.
+    It also goes past the commit from which on the clean was to keep everything. So the clean asks again. The run that
+    asked first was killed before it withdrew its plan. The next run does that.
     """
+    faults, told = tmp_path / "faults.json", tmp_path / "stands-here"
+    monkeypatch.setenv(VARIABLE, str(faults))
     table = Asking(**vars(orders))
     daemon = daemon_of(table, SERVICES)
     daemon.start()
@@ -74,7 +80,15 @@ def test_updates_survive_while_a_clean_waits_for_its_approval(
     run(daemon, "compaction")
     table.write(keys=1)
 
-    asked = run(daemon, "clean", "CANCELLED")
+    faults.write_text(json.dumps([{"point": "withdrawing", "act": "hold", "service": "clean", "told": str(told)}]))
+    assert daemon.post("/v1/tables/sales.orders/services/clean/runs").is_success
+    daemon.until(told.exists)
+    faults.unlink()
+    assert daemon.get("/v1/approvals")["items"]
+    assert table.plans_of(Service.CLEAN)
+    daemon.kill_worker_jvm()
+    told.unlink()
+    asked = daemon.until(lambda: [one for one in daemon.runs("clean")[:-1] if one["state"] == "CANCELLED"])[0]
 
     (shown,) = daemon.get("/v1/approvals")["items"]
     assert asked["reason"]

@@ -79,7 +79,7 @@ def test_a_clean_of_another_tables_files_deletes_nothing(driver: Driver, orders:
 
     assert len(list(folder.iterdir())) == 3
     assert orders.data_files() == before
-    _assert_refused(outcome, Step.COMMIT, f"file:{folder}/0.parquet")
+    _assert_refused(outcome, Step.PLAN, f"file:{folder}/0.parquet")
     assert orders.timeline(f"{clean.instant}.clean.requested")  # a person's to judge
 
 
@@ -94,7 +94,7 @@ def test_a_partition_outside_the_table_is_not_deleted(driver: Driver, orders: Or
     outcome = driver.carry_out(orders, Service.CLEAN, instant=clean.instant, **NEWEST_ONLY)
 
     assert folder.is_dir()
-    _assert_refused(outcome, Step.COMMIT, "climbs with '..'")
+    _assert_refused(outcome, Step.PLAN, "climbs with '..'")
 
 
 def test_a_clean_of_a_copied_table_leaves_the_original_its_files(
@@ -110,7 +110,7 @@ def test_a_clean_of_a_copied_table_leaves_the_original_its_files(
     outcome = driver.carry_out(copy, Service.CLEAN, instant=clean.instant, **NEWEST_ONLY)
 
     assert orders.data_files() == copy.data_files() == before
-    _assert_refused(outcome, Step.COMMIT, f"{orders.path}/")
+    _assert_refused(outcome, Step.PLAN, f"{orders.path}/")
     assert orders.found() == copy.found() == orders.expected
 
     for file in (tmp_path / "copy" / ".hoodie" / "timeline").glob(f"*{clean.instant}.clean.*"):

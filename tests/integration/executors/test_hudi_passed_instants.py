@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import shutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 KEEP: dict[str, Any] = {"keep_min_commits": 2, "keep_max_commits": 3}
+ONLY_LEFT: dict[str, Any] = {"keep_min_commits": 5, "keep_max_commits": 9}
 OFTEN = {"hoodie.metadata.compact.max.delta.commits": "1"}
 
 
@@ -84,9 +87,11 @@ def test_an_archive_stops_at_a_clean_that_waits(driver: Driver, copied: Orders) 
 
 @pytest.mark.core
 def test_no_rewrite_loses_a_row_that_a_writers_archive_has_hidden_from_its_plan(
-    driver: Driver, written: Orders
+    driver: Driver, written: Orders, worker_faults: Path
 ) -> None:
-    """Hudi's own archive goes past a pending clean. The way out that the failure names leads to a whole plan."""
+    """Hudi's own archive goes past a pending clean. The way out that the failure names leads to a whole plan, also if
+    the archive ends before it deletes a file of the clean from the timeline, and before it deletes the last one.
+    """
     [clean] = written.plans_of(Service.CLEAN)
     _archive_as_a_writer(written, keep=2)
 
@@ -105,7 +110,15 @@ def test_no_rewrite_loses_a_row_that_a_writers_archive_has_hidden_from_its_plan(
 
     assert isinstance(driver.carry_out(written, Service.CLEAN), Succeeded)
     assert isinstance(driver.carry_out(written, Service.COMPACTION), Failed), "the completed clean is still there"
-    assert isinstance(driver.carry_out(written, Service.ARCHIVE, keep_min_commits=5, keep_max_commits=9), Succeeded)
+    faults = [{"point": "archived", "act": "fail", "service": "archive", "hit": hit} for hit in (1, 3)]
+    worker_faults.write_text(json.dumps(faults))
+    for files in (3, 1):
+        assert isinstance(driver.carry_out(written, Service.ARCHIVE, **ONLY_LEFT), Failed)
+        assert len(written.timeline(f"{clean}*")) == files
+        assert isinstance(driver.carry_out(written, Service.COMPACTION), Failed)
+        assert written.found() == written.expected
+    worker_faults.unlink()
+    assert isinstance(driver.carry_out(written, Service.ARCHIVE, **ONLY_LEFT), Succeeded)
     assert not written.timeline(f"{clean}*")
     assert isinstance(driver.carry_out(written, Service.COMPACTION), Succeeded)
     written.write(keys=3)

@@ -24,3 +24,4 @@ def test_a_program_that_found_a_fault_finds_none(kept: Path, writers_session: Se
     program, tally = Program.from_json(kept.read_text(encoding="utf-8")), Tally()
     assert run_program(program, rows_format(program.format), tmp_path, writers_session, tally) is None
     assert not tally.unread
+    assert not any(ends["refused"] for ends in tally.acts.values())

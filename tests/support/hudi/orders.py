@@ -121,7 +121,7 @@ class Orders:
         driver.next(run, Ended)
         assert not file.exists(), "a clean that is not carried out leaves no plan"
         file.write_bytes(planned)
-        return dataclasses.replace(plan, ends_with_run=False, retained=None)
+        return plan
 
     def indexes(self) -> Mapping[str, str]:
         """Return the switches of the indexes that the table has now."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from fuzz.rows.command import FORMATS, made, rows_format
+from fuzz.rows.contract import SeesHeldRuns
 from fuzz.rows.program import Act, Program, shrunk
 from fuzz.rows.running import OURS, Fault, Tally
 
@@ -26,6 +29,21 @@ def test_every_service_is_drawn_alone_held_and_left(name: str) -> None:
     assert {act.given["service"] for act in ours if "service" in act.given} == rows_format(name).services
     assert {act.name for act in ours} == OURS
     assert any(act.given.get("until") for act in ours)
+
+
+@pytest.mark.parametrize(("held", "rows"), [(False, 0), (True, 3)])
+def test_a_ttl_may_delete_what_was_there_at_its_plan_and_nothing_that_came_since(
+    tmp_path: Path, *, held: bool, rows: int
+) -> None:
+    kind = {"files": "json", "extension": True, "copied": False}
+    table = rows_format("directory").make(kind, tmp_path, None)
+    assert isinstance(table, SeesHeldRuns)
+    table.do(Act("append", {"partition": "2020-01-01", "rows": 2}))
+    table.held(is_held=held)
+    table.do(Act("append", {"partition": "2020-01-01", "rows": 3}))
+    shutil.rmtree(tmp_path / "t" / "dt=2020-01-01")
+    table.held(is_held=False)
+    assert next(iter(table.looks())).expected.total() == rows
 
 
 def test_a_program_is_shrunk_to_the_acts_that_it_takes() -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.half_manifests import refuse_unknown_manifests, remove_half_manifests
@@ -80,7 +82,9 @@ class ArchiveSteps:
             archived = 0
             if archiving.instants:
                 remove_half_manifests(self._table)
-                archived = self._table.client.archive_left_behind(archiving.left_behind)
+                archived = self._table.client.archive_left_behind(
+                    archiving.left_behind, before_each=partial(self._table.reach, Point.ARCHIVED)
+                )
             if archiving.going:
                 archived += self._table.client.archive(keep=archiving.commits - archiving.going)
         more = {GOES_ON: 1} if archived and archiving.going == BATCH else {}

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import clean_plan, clean_size, retained_by
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
@@ -60,7 +61,7 @@ class Clean:
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort withdraws the run's own plan, unless it was begun.
+        """Open the write client for one run. An abort withdraws the plans of ours, unless they were begun.
 
         A plan that waits for its approval must not stay: archives go past it, and then compactions leave acknowledged
         writes out (`planners/formats/hudi/history/completed.py`). A writer's own clean would also execute it.
@@ -79,30 +80,35 @@ class CleanSteps:
     def __init__(self, table: OpenTable, options: CleanOptions) -> None:
         self._table = table
         self._options = options
-        self._ours: str | None = None
+        self._ours: Sequence[str] = ()
 
     def plan(self) -> Plan | None:
         """Take up the unfinished cleans, also those of others. If there is none, plan a new one.
 
         Hudi executes every pending clean in one call, the oldest first. So there is no choice, and their deletions are
-        reported together.
+        reported together. What they retain together is what the one retains that retains least.
+
+        A plan of a run that was killed before it withdrew it bears that run's name, and is ours from now on.
         """
         pending = self._pending()
         instants = [clean.time for clean in pending]
-        if not instants:
-            instant = self._ours = schedule_clean(self._table, self._options)
+        if instants:
+            self._table.refuse_foreign_plans()  # they stay for an operator to judge
+            self._ours = [clean.time for clean in pending if clean.author and clean.state is State.REQUESTED]
+        else:
+            instant = schedule_clean(self._table, self._options)
             if instant is None:
                 return None
+            self._ours = instants = [instant]
             if not self._spare_folders(instant):
                 return None
-            instants = [instant]
         plans = [clean_plan(self._table.assignment, instant, self._table.storage) for instant in instants]
         files = sum(plan.files_to_delete or 0 for plan in plans)
-        ends_with_run = instants == [self._ours]
+        retained = [retained_by(self._table.assignment, instant, self._table.storage) for instant in instants]
         return replace(
             plans[0],
-            ends_with_run=ends_with_run,
-            retained=retained_by(self._table.assignment, instants[0], self._table.storage) if ends_with_run else None,
+            ends_with_run=instants == self._ours,
+            retained=None if None in retained else max(filter(None, retained)),
             files_to_delete=files,
             partitions_to_delete=sum(plan.partitions_to_delete or 0 for plan in plans),
             files_in_table=self._files_in_table(files, begun=any(clean.state is State.INFLIGHT for clean in pending)),
@@ -132,10 +138,11 @@ class CleanSteps:
             return {"files_deleted": int(metadata.getTotalFilesDeleted()) if metadata is not None else 0}
 
     def abort(self) -> None:
-        """Withdraw the run's own plan if it was not begun."""
-        if self._ours is not None:
+        """Withdraw the plans of ours that were not begun."""
+        for instant in self._ours:
             with on_the_way_out("withdraw the plan"):
-                self._table.client.withdraw(self._ours)
+                self._table.reach(Point.WITHDRAWING)
+                self._table.client.withdraw(instant)
 
     def _pending(self) -> Sequence[Instant]:
         return self._table.view().timeline.pending(Service.CLEAN)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, Steps
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
-from lakewarden.executors.programs.iceberg.client.runners import ordering
+from lakewarden.executors.programs.iceberg.client.runners import ordering, require_columns
 from lakewarden.executors.programs.iceberg.steps.file_groups import FileGroup
 from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps
 from lakewarden.executors.programs.undertaking import undertaken
@@ -55,6 +55,11 @@ class ClusteringSteps(RewriteSteps):
         super().__init__(table, options, ordering(options))
         self._clustering = options
         self._own: set[int] = set()
+
+    def plan(self) -> Plan | NothingToDo:
+        """Choose file groups. Raises what any rewrite raises, and PermanentError if a column of the order is gone."""
+        require_columns(self._table, self._clustering)
+        return super().plan()
 
     def avoided(self, view: TableView) -> Mapping[str, datetime]:
         """Return the partitions with recent writes."""

@@ -69,7 +69,9 @@ class TableStatsSteps:
             return NothingToDo(reason=f"the current snapshot {metadata.current} has its statistics")
         with translated(Step.PLAN):
             self._snapshot = self._table.java.currentSnapshot()
-        self._columns = columns_of(self._table, self._options.columns)
+        self._columns = columns_of(self._table, self._options.columns, self._snapshot)
+        if not self._columns:
+            return NothingToDo(reason="the columns to count were added after the current snapshot")
         return Plan(instant=None)
 
     def execute(self, plan: Plan) -> None:

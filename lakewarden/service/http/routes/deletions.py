@@ -33,7 +33,8 @@ class ApprovalBody(BaseModel):
 
     `files` and `partitions` would be deleted. `files_in_table` is null if the files were not counted. It waits because
     it is beyond the budget of its table, because it is the `first` clean of the table, or because the policy keeps less
-    than was kept before: `shorter` says what.
+    than was kept before: `shorter` says what. Everything from the commit `retained` on stays. It is null if
+    the plan did not say it, or if the plan itself waits as `instant`.
     """
 
     table: str
@@ -47,6 +48,7 @@ class ApprovalBody(BaseModel):
     approved_at: datetime | None
     first: bool
     shorter: str | None
+    retained: str | None
 
 
 class ApprovalPage(Page[ApprovalBody]):
@@ -118,4 +120,5 @@ def _body(row: ApprovalRow) -> ApprovalBody:
         approved_at=row.approved_at,
         first=row.first,
         shorter=row.shorter,
+        retained=row.retained,
     )

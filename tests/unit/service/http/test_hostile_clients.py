@@ -13,7 +13,9 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
+from lakewarden.planners.model.errors import UnknownError
 from lakewarden.service.config.daemon.http_limits import LimitSettings
 from lakewarden.service.http.server import HttpServer
 from tests.support.hostile.hostile_clients import ATTACKS, HOOK, Outcome, Target
@@ -214,6 +216,18 @@ def test_a_bug_is_told_of_some_times_a_minute(capfd: pytest.CaptureFixture[str])
 
     assert answers == [500] * 30
     assert 0 < "".join(capfd.readouterr()).count("unforeseen_error") <= 3
+
+
+def test_a_port_that_ends_by_a_bug_ends_the_daemon(capfd: pytest.CaptureFixture[str]) -> None:
+    """A daemon without its port would go on beside writers, and no client could ask it a thing."""
+    told = threading.Event()
+    server = HttpServer(FastAPI(), name="api", host="127.0.0.1", port=0).or_else(told.set)
+    server._socket.close()
+
+    with pytest.raises(UnknownError, match="the port api ended by a bug"), server:
+        assert told.wait(timeout=60)
+
+    assert "http_port_failed" in "".join(capfd.readouterr())
 
 
 def test_a_hook_by_a_link_finds_its_table(served: ServedDaemon) -> None:

@@ -134,6 +134,19 @@ def test_what_we_ended_ourselves_is_cancelled_and_nobody_is_to_blame(shown: Show
     assert (settlement.state, settlement.consequence) == (RunState.CANCELLED, Consequence.AGAIN)
 
 
+@pytest.mark.parametrize("run", [PLANNING, DRY])
+@pytest.mark.parametrize("ending", [TEMPORARY, Yielded(reason=""), Gone(reason="", proved=True)])
+def test_an_outcome_is_told_without_credentials(run: Run, ending: Failed | Yielded | Gone) -> None:
+    """The text of an exception may hold the address of a database or a key of a store."""
+    said = "no answer of jdbc:postgresql://ann:hunter2@db/lake?password=hunter2 by AKIAIOSFODNN7EXAMPLE"
+
+    outcome = settle(replace(ending, reason=said), ABSENT, run).outcome
+
+    assert "hunter2" not in outcome
+    assert "AKIA" not in outcome
+    assert outcome.startswith("no answer of jdbc:postgresql://REDACTED@db/lake?password=REDACTED by REDACTED")
+
+
 def test_figures_are_kept_with_a_success() -> None:
     """What the run did can be read from its row."""
     assert settle(Succeeded(figures={"files_written": 3}), COMPLETED, FINISHED).figures == {"files_written": 3}

@@ -87,6 +87,7 @@ def test_an_approval_of_a_withdrawn_plan_covers_no_commit_that_was_to_be_kept(pl
     approvals = Approvals(store=MemoryStore(), clock=ManualClock())
     approvals.ask(TABLE, RUN, WITHDRAWN, VIEW)
     assert approvals.waiting(TABLE, RUN.service, VIEW) is not None
+    assert approvals.shown(TABLE.id, RUN.service) == "5 files, 0 partitions, retains from 00000020"
     assert approvals.retained(RUN) is None
     approvals.give(TABLE.id, RUN.service, by="ada")
 
@@ -131,6 +132,21 @@ def test_a_question_ends_when_another_client_has_cleaned_since() -> None:
     by_a_writer = an_instant(time="00000035", stands_for=RUN.service, requested_at=clock.now() + timedelta(minutes=1))
 
     assert approvals.waiting(TABLE, RUN.service, a_view(by_a_writer)) is None
+
+
+@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
+@pytest.mark.parametrize("author", ["r0", None])
+def test_a_question_rests_while_a_plan_is_pending_that_was_to_end_with_its_run(
+    author: str | None, state: State
+) -> None:
+    """The run was killed before it withdrew the plan. The next one takes the plan up, is refused and withdraws it."""
+    approvals = Approvals(store=MemoryStore(), clock=ManualClock())
+    approvals.ask(TABLE, RUN, WITHDRAWN, VIEW)
+    left = an_instant(time="00000030", stands_for=RUN.service, state=state, author=author)
+
+    rests = approvals.waiting(TABLE, RUN.service, a_view(left)) is None
+
+    assert rests is (author is not None and state is State.REQUESTED)
 
 
 CLEANED = replace(TABLE, budget=DeletionBudget(asks_shorter=True))

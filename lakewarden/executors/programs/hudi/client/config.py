@@ -39,6 +39,12 @@ _LEAVES_THE_TABLE_AS_IT_IS = {
     "hoodie.metadata.auto.delete.partitions": "false",  # else 1.2 drops every index that our client has not on
 }
 
+# Hudi 1.2 refuses a rollback and a deletion of partitions on a table below version 9 with a complex key of one field.
+# The next write could encode keys otherwise (HUDI-7001; run). Our client writes no row of its own.
+_WRITES_NO_KEY = {
+    "hoodie.write.complex.keygen.validation.enable": "false",
+}
+
 _LIGHT = {
     "hoodie.embed.timeline.server": "false",
     "hoodie.write.markers.type": "DIRECT",  # the other type needs the timeline server
@@ -131,6 +137,7 @@ def client_settings(
         **of_the_table(properties),
         **_ONE_SERVICE_AND_NOTHING_ELSE,
         **_LEAVES_THE_TABLE_AS_IT_IS,
+        **_WRITES_NO_KEY,
         **_LIGHT,
         **_SPARES_METADATA_OF_OTHERS,
         **_BESIDE_OTHERS,

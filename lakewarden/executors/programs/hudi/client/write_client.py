@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -122,6 +122,20 @@ class HudiClient:
         service = getattr(self._jvm.org.apache.hudi.common.model.TableServiceType, kind)
         instant = self.java.scheduleTableService(option.of(self._java_map(extra_metadata)), service)
         return str(instant.get()) if instant.isPresent() else None
+
+    def schedule_clean(self, *, extra_metadata: Mapping[str, str]) -> str | None:
+        """Do what `schedule` does for a clean, and sign the plan. Hudi's own call (`scheduleCleaning`, 1.2.0) makes the
+        same calls, and drops the extra metadata.
+        """
+        table, option = self.table(), self._jvm.org.apache.hudi.common.util.Option
+        plan = table.createCleanerPlan(self.java.getEngineContext(), option.of(self._java_map(extra_metadata)))
+        if plan.isEmpty():
+            return None
+        with self.locked():
+            instant = str(self.java.createNewInstantTime(_LOCK_IS_HELD))
+            requested = self._meta.getInstantGenerator().getCleanRequestedInstant(instant)
+            table.getActiveTimeline().saveToCleanRequested(requested, plan)
+        return instant
 
     def keep_up(self, indexes: Mapping[str, str]) -> None:
         """Keep up the table's indexes by these switches from now on. Hudi reads them anew for each commit: some from
@@ -317,9 +331,10 @@ class HudiClient:
         settings.setValue("hoodie.keep.max.commits", str(keep + 1))
         return int(archiver.archiveIfRequired(self.java.getEngineContext(), _LOCK_IS_HELD))
 
-    def archive_left_behind(self, times: Collection[str]) -> int:
+    def archive_left_behind(self, times: Collection[str], *, before_each: Callable[[], None]) -> int:
         """Move completed instants that Hudi's archive leaves behind, and return how many were moved. For layout 2, to
         be called under the lock. A kill leaves an instant in both timelines, and the next call moves it again.
+        `before_each` is called before a file is deleted.
         """
         if not times:
             return 0
@@ -336,6 +351,7 @@ class HudiClient:
         writer.getInstance(self.java.getConfig(), self.table()).write(moved, self.none(), self.none())
         for found in files.values():
             for one in sorted(found, key=lambda one: bool(one.isCompleted())):  # so that a kill leaves none pending
+                before_each()
                 every_state.deleteInstantFileIfExists(one)
         return int(moved.size())
 

@@ -20,6 +20,7 @@ from lakewarden.planners.formats.hudi.backlog.neglected import (
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.metadata.commits import written
 from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, first, read_chunks
+from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
 from lakewarden.planners.formats.hudi.metadata.whole import name_of
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
 from lakewarden.planners.model.errors import TemporaryError
@@ -62,7 +63,7 @@ def schedule_clean(table: OpenTable, options: CleanOptions) -> str | None:
 
 def _schedule(table: OpenTable) -> str | None:
     with translated(Step.PLAN):
-        return table.client.schedule("CLEAN", extra_metadata={})
+        return table.client.schedule_clean(extra_metadata={RUN_KEY: table.assignment.run})
 
 
 def _fits(table: OpenTable, instant: str, most: int) -> bool:

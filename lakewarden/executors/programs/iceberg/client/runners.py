@@ -47,6 +47,17 @@ def ordering(options: ClusteringOptions) -> MakeRunner:
     return make
 
 
+def require_columns(table: OpenTable, options: ClusteringOptions) -> None:
+    """Raise PermanentError if the options name a column that the table does not have."""
+    sorted_by = () if options.sort_order is None else parse_sort_order(options.sort_order)
+    for name in (*options.zorder, *(column for column, _, _ in sorted_by)):
+        if table.java.schema().findField(name) is None:
+            raise PermanentError(
+                f"clustering orders by {name}, which is no column of the table: set sort_order or zorder of its policy "
+                "anew"
+            )
+
+
 def _java_order(table: OpenTable, columns: Sequence[SortedBy]) -> Any:
     """Return an `org.apache.iceberg.SortOrder`."""
     nulls = table.jvm.org.apache.iceberg.NullOrder

@@ -18,21 +18,25 @@ from lakewarden.planners.model.step import Step
 
 log = structlog.get_logger(__name__)
 
+_FORMAT = "write.format.default"
 _SKETCHES = "org.apache.iceberg.spark.actions.NDVSketchUtil"
 
 
-def columns_of(table: OpenTable, wanted: Sequence[str]) -> Sequence[str]:
-    """Return the columns to count: those that are `wanted`, else all without a nested type. Raises PermanentError if
-    the table does not have such a column.
+def columns_of(table: OpenTable, wanted: Sequence[str], snapshot: Any) -> Sequence[str]:
+    """Return the columns to count: those that are `wanted`, else all without a nested type. They have the names that
+    they had at the snapshot, because Iceberg reads it by its own schema. A younger column is left out.
+
+    Raises PermanentError if the table does not have such a column.
     """
     with translated(Step.PLAN):
-        schema = table.java.schema()
-        has = {name: schema.findField(name) for name in wanted}
-        plain = [str(one.name()) for one in schema.columns() if one.type().isPrimitiveType()]
-        wrong = [name for name, column in has.items() if column is None or not column.type().isPrimitiveType()]
-    if wrong:
-        raise PermanentError(f"table_stats asks for {wrong[0]}, which is no column of the table, or a nested one")
-    return wanted or plain
+        schema, then = table.java.schema(), table.java.schemas().get(snapshot.schemaId()) or table.java.schema()
+        has = {name: schema.findField(name) for name in wanted or [str(one.name()) for one in schema.columns()]}
+        plain = [name for name, column in has.items() if column is not None and column.type().isPrimitiveType()]
+        if wanted and len(plain) < len(has):
+            wrong = next(name for name in wanted if name not in plain)
+            raise PermanentError(f"table_stats asks for {wrong}, which is no column of the table, or a nested one")
+        names = [then.findColumnName(has[name].fieldId()) for name in plain]
+    return [str(name) for name in names if name is not None]
 
 
 def sketches(table: OpenTable, session: Any, snapshot: Any, columns: Sequence[str]) -> Any:
@@ -75,7 +79,8 @@ def partition_statistics(table: OpenTable, snapshot: int) -> Any:
     without partitions, and for counts that are not those of the snapshot's summary.
 
     They are computed anew: Iceberg would go on from older counts, which are wrong as soon as a spec has lost a field
-    (apache/iceberg#17915, run with 1.11.0). The transaction that forgets the older counts is never committed.
+    (apache/iceberg#17915, run with 1.11.0). They have the format of the table's files, but Iceberg cannot write them in
+    ORC (run with 1.11.0). The transaction that forgets the older counts, and ORC, is never committed.
     """
     iceberg = table.jvm.org.apache.iceberg
     if iceberg.Partitioning.partitionType(table.java).fields().isEmpty():
@@ -85,6 +90,8 @@ def partition_statistics(table: OpenTable, snapshot: int) -> Any:
     for one in table.java.partitionStatisticsFiles():
         forgets.removePartitionStatistics(one.snapshotId())
     forgets.commit()
+    if "orc" in dict(table.java.properties()).get(_FORMAT, "").lower():
+        without.updateProperties().set(_FORMAT, "parquet").commit()
     file = iceberg.PartitionStatsHandler.computeAndWriteStatsFile(without.table(), snapshot)
     if _add_up(table, file, snapshot):
         return file

@@ -87,13 +87,14 @@ def clustering_plan(record: Mapping[str, Any]) -> HudiPlan | None:
 
 class Cleaned(NamedTuple):
     """How many files and file groups a plan of clean names, how many partitions it empties, and how many of these it
-    deletes as whole folders.
+    deletes as whole folders. `author` is the run of Lakewarden that signed it.
     """
 
     files: int
     partitions: int
     file_groups: int
     folders: int
+    author: RunId | None = None
 
 
 def clean_plan(record: Mapping[str, Any]) -> HudiPlan:
@@ -129,6 +130,7 @@ def clean_size(chunks: Chunks) -> Cleaned:
     looked for in two successive pieces.
     """
     files = partitions = groups = folders = 0
+    author: RunId | None = None
     before: set[tuple[str, str]] = set()
     for chunk in chunks:
         plan = clean_plan(chunk)
@@ -139,8 +141,9 @@ def clean_size(chunks: Chunks) -> Cleaned:
             groups + len(here - before),
         )
         folders += len(plan.partitions)
+        author = author or plan.author
         before = here
-    return Cleaned(files=files, partitions=partitions, file_groups=groups, folders=folders)
+    return Cleaned(files=files, partitions=partitions, file_groups=groups, folders=folders, author=author)
 
 
 def _groups(files: Iterable[DataFile]) -> set[tuple[str, str]]:

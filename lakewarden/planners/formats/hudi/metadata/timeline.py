@@ -190,8 +190,8 @@ def _merges_log_files(chunks: Chunks) -> bool:
 
 @InChunks
 def _clean(chunks: Chunks) -> Fact:
-    size = PlanSize(file_groups=plans.clean_size(present(chunks)).file_groups, bytes=None)
-    return Fact(plan=size)  # Hudi drops a signature
+    found = plans.clean_size(present(chunks))
+    return Fact(plan=PlanSize(file_groups=found.file_groups, bytes=None), author=found.author)
 
 
 @InChunks

@@ -70,6 +70,7 @@ _EXACTLY: Mapping[str, str] = {
     "hoodie.bucket.index.max.num.buckets": "options.bucket_index.max_buckets",
     "hoodie.write.concurrency.mode": _ALONE,
     "hoodie.write.auto.upgrade": _ALONE,
+    "hoodie.write.complex.keygen.validation.enable": _ALONE,
     "hoodie.write.table.version": _ALONE,
     "hoodie.write.markers.type": _ALONE,
     "hoodie.write.commit.callback.on": _ALONE,

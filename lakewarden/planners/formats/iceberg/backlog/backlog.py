@@ -132,6 +132,8 @@ def _clustering(facts: NeedFacts) -> ServiceNeed:
     if Service.CLUSTERING not in facts.table.policies:
         return ServiceNeed()
     options = facts.settings(Service.CLUSTERING, ClusteringOptions)
+    if not (facts.metadata.sort_order or options.sort_order or options.zorder):
+        return ServiceNeed(blocker=_WITHOUT_ORDER)
     try:
         rules = thresholds(options, facts.metadata.properties, everything=True)
         may = selection(options, facts.metadata, facts.now)
@@ -151,6 +153,16 @@ def _clustering(facts: NeedFacts) -> ServiceNeed:
     return _rewrite(
         facts, Service.CLUSTERING, choice, avoided, _written(options), options=options, may=may, rules=rules
     )
+
+
+_WITHOUT_ORDER = Blocker(
+    services=frozenset({Service.CLUSTERING}),
+    reason="neither the table nor its clustering policy has an order",
+    remedy=(
+        "set sort_order or zorder in the options of its clustering policy, or give the table an order (ALTER TABLE ... "
+        "WRITE ORDERED BY ...)"
+    ),
+)
 
 
 def _written(options: RewriteOptions) -> str:

@@ -240,7 +240,18 @@ def clustering(
     metadata = a_metadata(*snapshots, properties=properties or {})
     touches = newest_touches(found, metadata, {})
     told = activity or WriterActivity(touches=touches)
-    return needs(metadata, found, table=a_table(clustering=ClusteringOptions(**options)), activity=told)
+    ordered = {"sort_order": "id", **options}
+    return needs(metadata, found, table=a_table(clustering=ClusteringOptions(**ordered)), activity=told)
+
+
+def test_a_clustering_without_an_order_is_blocked_unless_the_table_has_one() -> None:
+    """Iceberg would fail in the middle of the run."""
+    found, snapshot = files(5, "p=0", size=FULL, snapshot=8), a_snapshot(8, ago=3 * HOUR)
+    policy = a_table(clustering=ClusteringOptions())
+    [blocked] = needs(a_metadata(snapshot), found, table=policy).blockers
+    assert blocked.services == {Service.CLUSTERING}
+    assert "set sort_order or zorder" in blocked.remedy
+    assert needs(replace(a_metadata(snapshot), sort_order=1), found, table=policy).blockers == ()
 
 
 def test_a_clustering_takes_what_no_clustering_has_written() -> None:
