@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -23,7 +22,6 @@ from lakewarden.service.http.management import PROBES, build_management
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.heard import OnHook
-from lakewarden.service.state.identity.certified import caller_of_certificate
 
 
 def bind_ports(
@@ -43,7 +41,6 @@ def bind_ports(
     `identify` knows the callers of keys, or is None if every client may do everything. Raises the limit of
     open files of the process. Raises PermanentError if a port is taken.
     """
-    certified = partial(caller_of_certificate, grants=settings.access.certificates)
     descriptors = raise_descriptors()
     api, hooks, management = settings.api, settings.hooks, settings.management
     apart, names = hooks.port is not None, Hosts(api.names)
@@ -82,7 +79,6 @@ def bind_ports(
             host=api.host,
             port=api.port,
             tls=api.tls,
-            certified=certified,
             limits=affordable(api.limits, descriptors=descriptors, ports=1 + apart),
             refused=refused,
         ),
@@ -96,7 +92,6 @@ def bind_ports(
             host=hooks.host or api.host,
             port=hooks.port,
             tls=hooks.tls or api.tls,
-            certified=certified,
             limits=affordable(hooks.limits, descriptors=descriptors, ports=2),
             refused=refused,
         )

@@ -20,7 +20,7 @@ from lakewarden.service.http.errors import Outermost
 from lakewarden.service.http.guard.acceptor import Acceptor
 from lakewarden.service.http.guard.admission import Admission
 from lakewarden.service.http.guard.certificates import Certificates
-from lakewarden.service.http.guard.protocol import Certified, WatchedProtocol
+from lakewarden.service.http.guard.protocol import WatchedProtocol
 from lakewarden.service.http.guard.watchful import Count, told_of
 
 _LEAVE_SECONDS = 3
@@ -47,13 +47,11 @@ class HttpServer:
         tls: TlsSettings | None = None,
         always: Collection[str] = (),
         refused: Count = _uncounted,
-        certified: Certified = lambda _: None,
     ) -> None:
         """Bind the address, so that a taken port is known at the start. Raises PermanentError if that fails, or if the
         certificate of `tls` cannot be used.
 
-        `always` are paths without a limit of requests. `refused` counts the refusals. `certified` knows the callers of
-        client certificates.
+        `always` are paths without a limit of requests. `refused` counts the refusals.
         """
         limits = limits or LimitSettings()
         self._config = uvicorn.Config(
@@ -69,7 +67,6 @@ class HttpServer:
             timeout_graceful_shutdown=_LEAVE_SECONDS,
         )
         self.name = name
-        self._certified = certified
         self._certificates = None if tls is None else Certificates(name, tls)
         self._handshake_seconds = limits.first_byte.total_seconds()
         self._server = uvicorn.Server(self._config)
@@ -117,7 +114,6 @@ class HttpServer:
                 loop,
                 admission=self._admission,
                 sender=sender,
-                certified=self._certified,
             ),
         )
         serving = asyncio.create_task(self._server.serve(sockets=[]))

@@ -155,14 +155,14 @@ NO_ROLE = Refusal(
     status=HTTPStatus.FORBIDDEN,
     code="forbidden",
     message="the token gives no role",
-    remedy="add a grant to access.issuers or access.service_accounts",
+    remedy="add a grant to access.issuers",
 )
 ISSUER_AWAY = Refusal(
     kind="issuer_away",
     status=HTTPStatus.SERVICE_UNAVAILABLE,
     code="unavailable",
     message="the issuer of the token cannot be asked now",
-    remedy="try again, or look for issuer_keys_not_read and service_account_not_reviewed in the log",
+    remedy="try again, or look for issuer_keys_not_read in the log",
 )
 NOT_ALLOWED = Refusal(
     kind="not_allowed",

@@ -12,7 +12,6 @@ from typing import assert_never
 
 from lakewarden.service.config.daemon.http_limits import LimitSettings
 from lakewarden.service.http.guard.senders import Rates
-from lakewarden.service.model.access import Caller
 from lakewarden.service.model.refusals import (
     BODIES,
     CONNECTIONS,
@@ -51,8 +50,6 @@ class Connection:
 
     `speaks` tells whether bytes have come that the server has not read yet. Then the server is slow, not the client.
 
-    `caller` is the one that the client certificate identifies.
-
     `body_bytes` are the bytes of its body that are kept. `unread_bytes` are the bytes of the answer that the client has
     not taken yet.
     """
@@ -66,7 +63,6 @@ class Connection:
     unread_since: float = math.inf
     task: asyncio.Task[object] | None = None
     speaks: Callable[[], bool] = lambda: False
-    caller: Caller | None = None
 
     def enters(self, phase: Phase, now: float) -> None:
         """Begin to wait for something else."""

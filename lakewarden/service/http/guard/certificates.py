@@ -60,9 +60,7 @@ class Certificates:
                 log.warning("certificate_refused", port=self._name, reason=_reason(wrong))
 
     def _found(self) -> _Versions:
-        settings = self._settings
-        paths = (settings.certificate, settings.key, settings.client_authority)
-        files = (path.stat() for path in paths if path is not None)
+        files = (path.stat() for path in (self._settings.certificate, self._settings.key))
         return tuple((file.st_ino, file.st_mtime_ns, file.st_size) for file in files)
 
     def _made(self) -> ssl.SSLContext:
@@ -70,9 +68,6 @@ class Certificates:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
         context.load_cert_chain(self._settings.certificate, self._settings.key, password=_no_password)
-        if self._settings.client_authority is not None:
-            context.load_verify_locations(self._settings.client_authority)
-            context.verify_mode = ssl.CERT_OPTIONAL  # a client without a certificate has an API key
         return context
 
 

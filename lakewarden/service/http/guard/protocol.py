@@ -6,8 +6,6 @@ import asyncio
 import logging
 import select
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import h11
 from uvicorn.config import Config
@@ -16,7 +14,6 @@ from uvicorn.server import ServerState
 
 from lakewarden.service.http.guard.admission import Admission, Connection, Phase
 from lakewarden.service.http.guard.strict import StrictConnection
-from lakewarden.service.model.access import Caller
 from lakewarden.service.model.refusals import MALFORMED, Refusal
 
 CONNECTION = "lakewarden.connection"
@@ -24,9 +21,6 @@ CONNECTION = "lakewarden.connection"
 
 ADMISSION = "lakewarden.admission"
 """The key in the state of an ASGI scope for the admission that took the connection."""
-
-Certified = Callable[[Mapping[str, Any]], Caller | None]
-"""Returns the caller that a client certificate identifies, as `ssl` describes it. None if there is none."""
 
 _READ_BYTES = 64 * 2**10
 
@@ -45,9 +39,7 @@ class WatchedProtocol(H11Protocol):
         *,
         admission: Admission,
         sender: str,
-        certified: Certified = lambda _: None,
     ) -> None:
-        self._certified = certified
         self.connection = Connection(sender=sender, since=time.monotonic(), leave=self._leave, speaks=self._speaks)
         self._admission = admission
         self._unwelcome = False
@@ -61,8 +53,6 @@ class WatchedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to read, in pieces small enough for many connections at the same time."""
         transport.max_size = _READ_BYTES  # type: ignore[attr-defined]
-        peer = (tls := transport.get_extra_info("ssl_object")) and tls.getpeercert()
-        self.connection.caller = self._certified(peer) if peer else None
         super().connection_made(transport)
         if self._unwelcome:
             transport.abort()
