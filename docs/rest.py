@@ -17,7 +17,7 @@ from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.settings import format_duration
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.management import build_management
-from lakewarden.service.model.refusals import REFUSALS
+from lakewarden.service.model.refusals import ENDED, REFUSALS
 
 PAGE = Path(__file__).parent / "rest.md"
 OPENAPI = PAGE.with_name("openapi.json")
@@ -65,12 +65,21 @@ the request on to the owner.
 _REFUSED = """\
 ## Refused by every port
 
-A port may refuse a connection or a request before a route sees it. The body is a `ProblemBody`, too. The metric
+A port may refuse a request before a route sees it. The body is a `ProblemBody`, too. What is no HTTP/1.1, and a head of
+more than 16 KiB that comes in pieces, is answered with 400 and a line of text. The metric
 `lakewarden_http_refused_total` counts the refusals by `kind`. An unexpected error is answered with 500 and the code
 `internal`. The log of the daemon has the cause.
 
 | kind | status | code | message | remedy |
 |---|---|---|---|---|
+"""
+
+
+_ENDED = """
+A port ends these connections without an answer, and counts them by the same metric:
+
+| kind | reason |
+|---|---|
 """
 
 
@@ -96,7 +105,8 @@ def text() -> str:
     parts.append("## Bodies\n\n")
     parts += [_body(name, schemas[name]) for name in sorted(schemas)]
     rows = [f"| `{r.kind}` | {r.status.value} | `{r.code}` | {r.message} | {r.remedy or ''} |\n" for r in REFUSALS]
-    return "".join([*parts, _REFUSED, *rows])
+    ended = [f"| `{kind}` | {meaning} |\n" for kind, meaning in ENDED.items()]
+    return "".join([*parts, _REFUSED, *rows, _ENDED, *ended])
 
 
 def _openapi(app: FastAPI) -> Schema:

@@ -15,14 +15,13 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
 from lakewarden.service.control.plane import ControlPlane
-from lakewarden.service.http.access.browsers import CrossOriginGuard
+from lakewarden.service.http.access.browsers import CrossOriginGuard, Hosts
 from lakewarden.service.http.access.callers import Callers, Identify
 from lakewarden.service.http.access.roles import OPEN, guarding, needs
-from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.errors import DEFAULT, add_error_handlers
-from lakewarden.service.http.guard.heads import HeadAsGet
-from lakewarden.service.http.guard.hosts import Hosts
 from lakewarden.service.http.openapi import describe, operation_id
+from lakewarden.service.http.problems import Answer
+from lakewarden.service.http.requests import HeadAsGet
 from lakewarden.service.http.schemas import LiveBody, ReadyBody
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.refusals import OnRefusal, Refusal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
@@ -10,18 +11,23 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.access import Metered
-from lakewarden.service.config.daemon.http_limits import MANAGEMENT_LIMITS
+from lakewarden.service.config.daemon.settings import MANAGEMENT_LIMITS, LimitSettings
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.http.access.browsers import Hosts
 from lakewarden.service.http.access.callers import Identify
+from lakewarden.service.http.access.clients import Count, told_of
 from lakewarden.service.http.api import build_api, build_hooks
-from lakewarden.service.http.guard.descriptors import affordable, raise_descriptors
-from lakewarden.service.http.guard.hosts import Hosts
-from lakewarden.service.http.guard.watchful import Count, told_of
-from lakewarden.service.http.management import PROBES, build_management
+from lakewarden.service.http.management import build_management
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.heard import OnHook
+
+WANTED = 65_536
+_OURS = 384
+"""The files of workers, readers, the store, the log and tables, and a reserve for the management port."""
+
+_FEWEST = 8
 
 
 def bind_ports(
@@ -70,7 +76,6 @@ def bind_ports(
             port=management.port,
             tls=management.tls,
             limits=MANAGEMENT_LIMITS,
-            always=PROBES,
             refused=refused,
         ),
         HttpServer(
@@ -97,3 +102,19 @@ def bind_ports(
         )
         servers.append(hooks_only)
     return servers
+
+
+def raise_descriptors() -> int:
+    """Raise the limit of open files as far as the system allows, up to `WANTED`. Return the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return soft if soft != resource.RLIM_INFINITY else WANTED
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def affordable(limits: LimitSettings, *, descriptors: int, ports: int = 1) -> LimitSettings:
+    """Return limits on connections that leave enough of `descriptors` for the daemon, on each of so many ports."""
+    room = max(_FEWEST, (descriptors - _OURS - MANAGEMENT_LIMITS.connections) // ports)
+    return limits.model_copy(update={"connections": min(limits.connections, room)})

@@ -82,7 +82,7 @@ class Callers:
             return
         caller = LOCAL if self._identify is None else await self._caller(scope, self._identify)
         if isinstance(caller, Refusal):
-            self._on_refusal(caller, client_of(scope))
+            self._on_refusal(caller.kind, client_of(scope))
             if self._sign_in is not None and shows_pages(scope):
                 await RedirectResponse(f"{self._sign_in}?{_led_from(scope)}", 303)(scope, receive, send)
                 return

@@ -68,7 +68,7 @@ def guarding(kind: type[APIRoute], on_refusal: OnRefusal) -> type[APIRoute]:
                 caller = caller_of(request)
                 reason = _refused(caller, role, request.path_params, whole=whole)
                 if reason is not None:
-                    on_refusal(NOT_ALLOWED, client_of(request.scope))
+                    on_refusal(NOT_ALLOWED.kind, client_of(request.scope))
                     raise ApiError(NOT_ALLOWED.status, NOT_ALLOWED.code, reason, NOT_ALLOWED.remedy, key=caller.key)
                 return await answer(request)
 

@@ -10,12 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
-from lakewarden.service.http.guard.paths import PlainPaths
 from lakewarden.service.http.hooks import HOOKS
+from lakewarden.service.http.requests import PlainPaths
 
 
 async def _reached(_scope: Scope, _receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+def _status_of(parts: Scope) -> int:
+    statuses: list[int] = []
+
+    async def send(message: Message) -> None:
+        statuses.extend([message["status"]] if "status" in message else [])
+
+    scope = {"type": "http", "path": HOOKS, "raw_path": b"", "query_string": b"", "headers": [], **parts}
+    middleware = PlainPaths(_reached, hooks=HOOKS, on_refusal=lambda _kind, _sender: None)
+    asyncio.run(middleware(scope, _nothing, send))
+    (status,) = statuses
+    return status
 
 
 async def _nothing() -> Message:
@@ -25,14 +38,7 @@ async def _nothing() -> Message:
 @given(st.builds(str.__add__, st.sampled_from(["/v1/runs/", HOOKS, ""]), st.text(max_size=20)))
 def test_a_path_with_a_control_character_names_nothing(path: str) -> None:
     """PostgreSQL refuses a NUL, and logs break at a new line. Every other path, and each hook, is passed on."""
-    statuses: list[int] = []
-
-    async def send(message: Message) -> None:
-        statuses.extend([message["status"]] if "status" in message else [])
-
-    asyncio.run(PlainPaths(_reached, hooks=HOOKS)({"type": "http", "path": path}, _nothing, send))
-
-    assert statuses == [200 if path.isprintable() or path.startswith(HOOKS) else 404]
+    assert _status_of({"path": path}) == (200 if path.isprintable() or path.startswith(HOOKS) else 404)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +53,11 @@ def test_a_path_with_a_control_character_names_nothing(path: str) -> None:
 )
 def test_an_encoded_slash_does_not_become_a_slash(raw: str, status: int) -> None:
     """A proxy in front that judges by paths sees one part. A hook may have one in the name of a namespace."""
-    statuses: list[int] = []
+    assert _status_of({"path": unquote(raw), "raw_path": raw.encode()}) == status
 
-    async def send(message: Message) -> None:
-        statuses.extend([message["status"]] if "status" in message else [])
 
-    scope = {"type": "http", "path": unquote(raw), "raw_path": raw.encode()}
-    asyncio.run(PlainPaths(_reached, hooks=HOOKS)(scope, _nothing, send))
-
-    assert statuses == [status]
+def test_a_long_address_and_two_lengths_are_refused_also_of_hooks() -> None:
+    """A proxy in front may read the body of such a request differently."""
+    assert _status_of({"raw_path": b"/" + b"a" * 9000}) == 414
+    assert _status_of({"query_string": b"a" * 9000}) == 414
+    assert _status_of({"headers": [(b"content-length", b"5"), (b"transfer-encoding", b"chunked")]}) == 400
