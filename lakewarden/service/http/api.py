@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 
 import lakewarden
 from lakewarden.planners.model.clock import Clock
@@ -31,8 +30,7 @@ from lakewarden.service.http.pages.sign_in import SIGN_IN, STATIC
 from lakewarden.service.http.pages.writers import WriterPart
 from lakewarden.service.http.problems import Answer
 from lakewarden.service.http.query.lists import add_lists
-from lakewarden.service.http.query.parameters import strict
-from lakewarden.service.http.query.turns import in_turns
+from lakewarden.service.http.query.steps import in_turns, stepped, strict
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.registry.discovery import add_discovery
 from lakewarden.service.http.registry.registrations import add_registrations
@@ -79,7 +77,8 @@ def build_api(
     `identify` knows the callers. Without it every client may do everything. `configuration` is shown.
     """
     app = _application("Lakewarden", hosts, on_refusal, identify, pages=True)
-    app.router.route_class = guarding(strict(in_turns(tagged(forwarding(plane))), lenient=HOOKS), on_refusal)
+    steps = (guarding(on_refusal), strict(HOOKS), in_turns(), tagged, forwarding(plane))
+    app.router.route_class = stepped(*steps)
     if hook_heard is not None:
         add_hooks(app, plane, hook_heard)
     live = LiveRuns(plane, clock)
@@ -121,7 +120,7 @@ def build_hooks(
 ) -> FastAPI:
     """Return the application of a port that takes only hooks."""
     app = _application("Lakewarden hooks", hosts, on_refusal, identify, pages=False)
-    app.router.route_class = guarding(APIRoute, on_refusal)
+    app.router.route_class = stepped(guarding(on_refusal))
     add_hooks(app, plane, hook_heard)
     return app
 

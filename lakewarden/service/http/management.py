@@ -9,7 +9,6 @@ from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
-from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
@@ -21,6 +20,7 @@ from lakewarden.service.http.access.roles import OPEN, guarding, needs
 from lakewarden.service.http.errors import DEFAULT, add_error_handlers
 from lakewarden.service.http.openapi import describe, operation_id
 from lakewarden.service.http.problems import Answer
+from lakewarden.service.http.query.steps import stepped
 from lakewarden.service.http.requests import HeadAsGet
 from lakewarden.service.http.schemas import LiveBody, ReadyBody
 from lakewarden.service.model.access import Role
@@ -76,7 +76,7 @@ def build_management(
     app.add_middleware(Callers, identify=identify, on_refusal=on_refusal, hooks={}, open_paths=PROBES)
     app.add_middleware(CrossOriginGuard, hosts=hosts or Hosts(), hints=PROBES, on_refusal=on_refusal)
     app.add_middleware(HeadAsGet)
-    app.router.route_class = guarding(APIRoute, on_refusal)
+    app.router.route_class = stepped(guarding(on_refusal))
     add_error_handlers(app)
     describe(app)
     scrapes = _Scrapes(registry)
