@@ -34,7 +34,7 @@ from lakewarden.service.http.query.steps import in_turns, stepped, strict
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.registry.discovery import add_discovery
 from lakewarden.service.http.registry.registrations import add_registrations
-from lakewarden.service.http.requests import BodyLimit, HeadAsGet, PlainPaths
+from lakewarden.service.http.requests import BodyLimit, PlainPaths, PlainRequests
 from lakewarden.service.http.routes.barriers import add_barriers
 from lakewarden.service.http.routes.cancelling import add_cancelling
 from lakewarden.service.http.routes.daemon import add_daemon
@@ -142,7 +142,7 @@ def _application(
     )
     show = ProblemPages("/v1", STATIC, "/openapi.json") if pages else as_it_is
     app.add_middleware(BodyLimit, hooks=HOOKS)
-    app.add_middleware(PlainPaths, hooks=HOOKS, on_refusal=on_refusal, show=show)
+    app.add_middleware(PlainPaths, hooks=HOOKS, show=show)
     app.add_middleware(
         Callers,
         identify=identify,
@@ -153,7 +153,7 @@ def _application(
         sign_in=SIGN_IN if pages else None,
     )
     app.add_middleware(CrossOriginGuard, hosts=hosts or Hosts(), hints=[HOOKS], on_refusal=on_refusal)
-    app.add_middleware(HeadAsGet)
+    app.add_middleware(PlainRequests, on_refusal=on_refusal)
     add_error_handlers(app, show)
     describe(app)
     return app

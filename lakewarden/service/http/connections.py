@@ -16,6 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lakewarden.service.config.daemon.settings import LimitSettings
 from lakewarden.service.model.refusals import BODIES, LATE, MADE_ROOM, OnRefusal
 
+HEAD_BYTES = 16 * 2**10
+"""The limit for the headers of a request, in bytes."""
+
 CONNECTION = "lakewarden.connection"
 """The key in the state of an ASGI scope for the connection of a request."""
 

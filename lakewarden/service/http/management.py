@@ -21,7 +21,7 @@ from lakewarden.service.http.errors import DEFAULT, add_error_handlers
 from lakewarden.service.http.openapi import describe, operation_id
 from lakewarden.service.http.problems import Answer
 from lakewarden.service.http.query.steps import stepped
-from lakewarden.service.http.requests import HeadAsGet
+from lakewarden.service.http.requests import PlainRequests
 from lakewarden.service.http.schemas import LiveBody, ReadyBody
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.refusals import OnRefusal, Refusal
@@ -75,7 +75,7 @@ def build_management(
     )
     app.add_middleware(Callers, identify=identify, on_refusal=on_refusal, hooks={}, open_paths=PROBES)
     app.add_middleware(CrossOriginGuard, hosts=hosts or Hosts(), hints=PROBES, on_refusal=on_refusal)
-    app.add_middleware(HeadAsGet)
+    app.add_middleware(PlainRequests, on_refusal=on_refusal)
     app.router.route_class = stepped(guarding(on_refusal))
     add_error_handlers(app)
     describe(app)

@@ -9,10 +9,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakewarden.service.http.access.clients import client_of
-from lakewarden.service.http.connections import CONNECTION, Connection
+from lakewarden.service.http.connections import CONNECTION, HEAD_BYTES, Connection
 from lakewarden.service.http.errors import ShowProblem, as_it_is
 from lakewarden.service.http.problems import problem_answer, refusal_answer
-from lakewarden.service.model.refusals import LONG_URL, TWO_LENGTHS, OnRefusal
+from lakewarden.service.model.refusals import CHUNKED, LONG_HEAD, LONG_URL, OnRefusal, Refusal
 
 BODY_BYTES = 8 * 2**20
 """The limit for the body of a hook, in bytes. A commit callback has some hundred bytes for each file that was written.
@@ -26,57 +26,59 @@ URL_BYTES = 8 * 2**10
 _DIGITS = 18
 
 
-class HeadAsGet:
-    """Middleware: a HEAD is answered as a GET. The server sends no body, because it knows the method that came."""
+class PlainRequests:
+    """Middleware of every port, before all others: it refuses requests that are long, or that have a chunked body.
 
-    def __init__(self, app: ASGIApp) -> None:
+    A proxy in front may read a chunked body differently, and tiny chunks cost much. Commit hooks have a length.
+
+    A HEAD is answered as a GET (RFC 9110, section 9.3.2). The server sends no body, because it knows the method that
+    came.
+    """
+
+    def __init__(self, app: ASGIApp, *, on_refusal: OnRefusal) -> None:
         self._app = app
+        self._on_refusal = on_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}
-        await self._app(scope, receive, send)
+        """Answer with a refusal and close the connection, or pass the request on."""
+        refusal = _refusal(scope)
+        if refusal is not None:
+            self._on_refusal(refusal.kind, client_of(scope))
+            await refusal_answer(scope, refusal, headers={"Connection": "close"})(scope, receive, send)
+            return
+        await self._app({**scope, "method": "GET"} if scope["method"] == "HEAD" else scope, receive, send)
+
+
+def _refusal(scope: Scope) -> Refusal | None:
+    if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
+        return CHUNKED
+    if len(scope["raw_path"]) + len(scope["query_string"]) > URL_BYTES:
+        return LONG_URL
+    return LONG_HEAD if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_BYTES else None
 
 
 class PlainPaths:
-    """Answers 404 to a path that names nothing, such as one with a control character. PostgreSQL would refuse the NUL
-    in the id of a run.
+    """Answers 404 to a path with a control character. PostgreSQL would refuse the NUL in the id of a run.
 
     An encoded slash (`%2F`) would separate two parts here, and not for a proxy in front that judges by paths. So it is
     answered with 404, too.
 
-    A request with two lengths, which a proxy in front may read differently, is answered with 400.
-
     Hooks, below the path `hooks`, may have them: Iceberg's REST clients write `%1F` between the levels of a namespace.
     """
 
-    def __init__(self, app: ASGIApp, *, hooks: str, on_refusal: OnRefusal, show: ShowProblem = as_it_is) -> None:
+    def __init__(self, app: ASGIApp, *, hooks: str, show: ShowProblem = as_it_is) -> None:
         self._app = app
         self._hooks = hooks
-        self._on_refusal = on_refusal
         self._show = show
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with an error, or pass the request on."""
-        if scope["type"] != "http":
+        """Answer 404, or pass the request on."""
+        reason = None if scope["path"].startswith(self._hooks) else _wrong(scope)
+        if reason is None:
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        refusal = LONG_URL if len(scope["raw_path"]) + len(scope["query_string"]) > URL_BYTES else None
-        if "content-length" in headers and "transfer-encoding" in headers:
-            refusal = TWO_LENGTHS
-        if refusal is not None:
-            self._on_refusal(refusal.kind, client_of(scope))
-            problem = refusal_answer(scope, refusal, headers={"Connection": "close"})
-            await self._show(scope, problem)(scope, receive, send)
-            return
-        reason = None if scope["path"].startswith(self._hooks) else _wrong(scope)
-        if reason is not None:
-            problem = problem_answer(scope, status=404, code="not_found", detail=reason)
-            await self._show(scope, problem)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        problem = problem_answer(scope, status=404, code="not_found", detail=reason)
+        await self._show(scope, problem)(scope, receive, send)
 
 
 def _wrong(scope: Scope) -> str | None:
@@ -107,7 +109,7 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and count the bytes of its body."""
-        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        headers = Headers(scope=scope)
         limit = BODY_BYTES if str(scope.get("path", "")).startswith(self._hooks) else SMALL_BYTES
         announced = headers.get("content-length", "0")  # the server has refused a value that is no number
         came = 0

@@ -22,19 +22,19 @@ from lakewarden.service.config.daemon.settings import LimitSettings
 from lakewarden.service.config.identity.tls import TlsSettings
 from lakewarden.service.events.sampling import Sampler
 from lakewarden.service.http.access.clients import Count, told_of
-from lakewarden.service.http.connections import CONNECTION, Connection, Connections, WatchedRequests
+from lakewarden.service.http.connections import CONNECTION, HEAD_BYTES, Connection, Connections, WatchedRequests
 from lakewarden.service.http.errors import Outermost
 from lakewarden.service.model.refusals import DESCRIPTORS
 
 log = structlog.get_logger(__name__)
 
-HEAD_BYTES = 16 * 2**10
-"""The limit for the request line and the headers of a request that come in pieces, in bytes."""
-
 _LEAVE_SECONDS = 3
 _BACKLOG = 1024
 _THREADS = 16
 """So many requests that wait for the store, or make a long answer, are handled at a time."""
+
+_READ_BYTES = 64 * 2**10
+"""So much of what a client sends is read at a time. More would hold up the others, and occupy memory."""
 
 _IDLE_SECONDS = 15
 _HANDSHAKE_SECONDS = 5.0
@@ -189,6 +189,7 @@ def _bound(name: str, host: str, port: int) -> socket.socket:
     # If the protocol is named, asyncio sends at once (TCP_NODELAY), otherwise after up to 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _READ_BYTES)
     listening.settimeout(0)
     try:
         listening.bind((host, port))

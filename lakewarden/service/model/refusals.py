@@ -20,11 +20,18 @@ class Refusal:
     remedy: str | None = None
 
 
-TWO_LENGTHS = Refusal(
-    kind="two_lengths",
-    status=HTTPStatus.BAD_REQUEST,
+CHUNKED = Refusal(
+    kind="chunked",
+    status=HTTPStatus.LENGTH_REQUIRED,
     code="malformed",
-    message="the request gives the length of its body twice",
+    message="a chunked body is not taken",
+    remedy="send the header Content-Length",
+)
+LONG_HEAD = Refusal(
+    kind="long_head",
+    status=HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    code="too_large",
+    message="the headers of a request have at most 16384 bytes",
 )
 LONG_URL = Refusal(
     kind="long_url",
