@@ -77,9 +77,8 @@ def started(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _configuration(lake: Path, api: int, management: int) -> dict[str, object]:
-    quick = {"requests_by_sender": 10_000}
     return {
-        "api": {"port": api, "limits": quick},
+        "api": {"port": api},
         "management": {"port": management},
         "daemon": {"data_dir": "data", "drain": "1s"},
         "roots": [str(lake)],

@@ -26,10 +26,7 @@ class Served:
         config = directory / "bench.yaml"
         whole = {
             "daemon": {"data_dir": "data", "drain": "1s"},
-            "api": {
-                "port": self.port,
-                "limits": {"requests_by_sender": 1_000_000},
-            },  # one client sends the hooks of many writers
+            "api": {"port": self.port},
             "management": {"port": self._management},
             **settings,
         }

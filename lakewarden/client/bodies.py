@@ -1031,15 +1031,6 @@ class WriteExplanation(TypedDict):
     instant: str
 
 
-class WriteFailureBody(TypedDict):
-    """A write that did not become a commit. If it has a `near_run`, it counts as caused by that run of ours."""
-
-    at: str
-    instant: str
-    near_run: str | None
-    reason: str
-
-
 class WriteFailureExplanation(TypedDict):
     """A write that did not become a commit. `near_run` is the run of ours with the plan or commit that it met.
 
@@ -1085,7 +1076,7 @@ class WritersBody(TypedDict):
     `non_blocking`: the writers check no conflicts, and compaction waits for none of them.
     """
 
-    failures: list[WriteFailureBody]
+    failures: list[WriteFailureExplanation]
     in_flight: list[InstantBody]
     last_commit_at: str | None
     non_blocking: bool

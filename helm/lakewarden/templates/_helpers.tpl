@@ -26,12 +26,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default $made .Values.serviceAccount.name -}}
 {{- end -}}
 
-{{/* Not empty if the daemon has the API server judge tokens of service accounts. */}}
-{{- define "lakewarden.reviewsTokens" -}}
-{{- $accounts := dig "access" "service_accounts" dict .Values.config -}}
-{{- if and $accounts $accounts.grants -}}true{{- end -}}
-{{- end -}}
-
 {{/* Not empty if the configuration is a file that the chart does not write. */}}
 {{- define "lakewarden.foreignConfig" -}}
 {{- if or .Values.configFrom.configMap .Values.configFrom.sidecar -}}true{{- end -}}

@@ -1,4 +1,4 @@
-"""The settings of access: whether requests need a key, and which keys, tokens and certificates count."""
+"""The settings of access: whether requests need a key, and which keys and tokens count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage.settings import SecretSetting
-from lakewarden.service.config.identity.tokens import CertificateGrant, IssuerSettings, ServiceAccountSettings
+from lakewarden.service.config.identity.tokens import IssuerSettings
 from lakewarden.service.model.access import EVERY_TABLE, KEY_NAME, RESERVED_NAMES, TABLE_PATTERN, Role
 
 
@@ -69,7 +69,7 @@ class AccessSettings(Settings):
 
     authentication: Authentication = Authentication.NONE
     """`none`: every client may do everything, and each port must listen on a loopback address. `keys`: every request
-    needs an API key, or a token or certificate as below. `lakewarden keys create` makes a key.
+    needs an API key, or a token of one of `issuers`. `lakewarden keys create` makes a key.
     """
 
     keys: tuple[KeySettings, ...] = ()
@@ -77,14 +77,6 @@ class AccessSettings(Settings):
 
     issuers: tuple[IssuerSettings, ...] = ()
     """Issuers of tokens (JWT), such as OpenID Connect providers."""
-
-    service_accounts: ServiceAccountSettings = ServiceAccountSettings()
-    """Service accounts of Kubernetes."""
-
-    certificates: tuple[CertificateGrant, ...] = ()
-    """Client certificates that may announce commits: they have the role hook. They need `client_authority` in the `tls`
-    of the port.
-    """
 
     metrics: Metered = Metered.OPEN
     """`open`: `/metrics` of the management port needs no key. It names every table. `viewer`: it needs a key with the

@@ -140,15 +140,9 @@ def _open_ports(subject: Subject) -> Iterator[Problem]:
 def _keys_without_use(subject: Subject) -> Iterator[Problem]:
     access = subject.settings.access
     if access.authentication is Authentication.NONE:
-        for name in ("keys", "issuers", "certificates"):
+        for name in ("keys", "issuers"):
             if getattr(access, name):
                 yield _warning(("access", name), "access.authentication is none: no key is asked for")
-    elif access.certificates and not any(
-        tls is not None and tls.client_authority is not None
-        for tls in (subject.settings.api.tls, subject.settings.hooks.tls)
-    ):
-        said = "no port takes client certificates: set client_authority in hooks.tls"
-        yield _warning(("access", "certificates"), said)
 
 
 def _unknown_formats(subject: Subject) -> Iterator[Problem]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 
 import lakewarden
 from lakewarden.planners.model.clock import Clock
@@ -13,17 +12,12 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.audit import add_audit
-from lakewarden.service.http.access.browsers import CrossOriginGuard
+from lakewarden.service.http.access.browsers import CrossOriginGuard, Hosts
 from lakewarden.service.http.access.callers import Callers, Identify
 from lakewarden.service.http.access.roles import guarding
 from lakewarden.service.http.adopting.proof import add_proof
-from lakewarden.service.http.answers import Answer
-from lakewarden.service.http.bodies import BodyLimit
 from lakewarden.service.http.errors import DEFAULT, add_error_handlers, as_it_is, errors
 from lakewarden.service.http.forwarding import forwarding
-from lakewarden.service.http.guard.heads import HeadAsGet
-from lakewarden.service.http.guard.hosts import Hosts
-from lakewarden.service.http.guard.paths import PlainPaths
 from lakewarden.service.http.history.decisions import add_decisions
 from lakewarden.service.http.history.run_log import add_run_log
 from lakewarden.service.http.hooks import HOOK_KEYS, HOOKS, add_hooks
@@ -34,12 +28,13 @@ from lakewarden.service.http.pages.every import add_pages
 from lakewarden.service.http.pages.problems import ProblemPages
 from lakewarden.service.http.pages.sign_in import SIGN_IN, STATIC
 from lakewarden.service.http.pages.writers import WriterPart
+from lakewarden.service.http.problems import Answer
 from lakewarden.service.http.query.lists import add_lists
-from lakewarden.service.http.query.parameters import strict
-from lakewarden.service.http.query.turns import in_turns
+from lakewarden.service.http.query.steps import in_turns, stepped, strict
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.registry.discovery import add_discovery
 from lakewarden.service.http.registry.registrations import add_registrations
+from lakewarden.service.http.requests import BodyLimit, PlainPaths, PlainRequests
 from lakewarden.service.http.routes.barriers import add_barriers
 from lakewarden.service.http.routes.cancelling import add_cancelling
 from lakewarden.service.http.routes.daemon import add_daemon
@@ -56,10 +51,10 @@ from lakewarden.service.http.routes.tables import add_tables
 from lakewarden.service.http.routes.timeline import add_timeline
 from lakewarden.service.http.routes.writer_options import add_writer_options
 from lakewarden.service.model.heard import OnHook
-from lakewarden.service.model.refusals import OnRefusal, Refusal
+from lakewarden.service.model.refusals import OnRefusal
 
 
-def _not_counted(_refusal: Refusal, _sender: str) -> None:
+def _not_counted(_kind: str, _sender: str) -> None:
     return
 
 
@@ -82,7 +77,8 @@ def build_api(
     `identify` knows the callers. Without it every client may do everything. `configuration` is shown.
     """
     app = _application("Lakewarden", hosts, on_refusal, identify, pages=True)
-    app.router.route_class = guarding(strict(in_turns(tagged(forwarding(plane))), lenient=HOOKS), on_refusal)
+    steps = (guarding(on_refusal), strict(HOOKS), in_turns(), tagged, forwarding(plane))
+    app.router.route_class = stepped(*steps)
     if hook_heard is not None:
         add_hooks(app, plane, hook_heard)
     live = LiveRuns(plane, clock)
@@ -124,7 +120,7 @@ def build_hooks(
 ) -> FastAPI:
     """Return the application of a port that takes only hooks."""
     app = _application("Lakewarden hooks", hosts, on_refusal, identify, pages=False)
-    app.router.route_class = guarding(APIRoute, on_refusal)
+    app.router.route_class = stepped(guarding(on_refusal))
     add_hooks(app, plane, hook_heard)
     return app
 
@@ -157,7 +153,7 @@ def _application(
         sign_in=SIGN_IN if pages else None,
     )
     app.add_middleware(CrossOriginGuard, hosts=hosts or Hosts(), hints=[HOOKS], on_refusal=on_refusal)
-    app.add_middleware(HeadAsGet)
+    app.add_middleware(PlainRequests, on_refusal=on_refusal)
     add_error_handlers(app, show)
     describe(app)
     return app

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -17,7 +16,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
 from lakewarden.service.events.sampling import Sampler
-from lakewarden.service.http.guard.protocol import CONNECTION
 from lakewarden.service.http.problems import PROBLEM, ProblemAnswer, problem_answer
 from lakewarden.service.http.query.words import in_plain_words
 from lakewarden.service.model.problems import MEDIA_TYPE, ProblemCode
@@ -165,10 +163,7 @@ class Outermost:
         self._sampler = Sampler()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and note its task in its connection."""
-        connection = scope.get("state", {}).get(CONNECTION)
-        if connection is not None:
-            connection.task = asyncio.current_task()
+        """Pass the request on."""
         try:
             await self._app(scope, receive, send)
         except ClientDisconnect:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from fastapi import Request, Response
@@ -17,6 +16,7 @@ from lakewarden.planners.model.errors import TemporaryError, UnknownError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.control.plane import ControlPlane, TableOwner
+from lakewarden.service.http.query.steps import Handler, Step
 from lakewarden.service.http.registered import CONTROL_THREAD_ANSWERS_WITHIN
 from lakewarden.service.state.readers.threads import PlacedThreads
 
@@ -36,43 +36,41 @@ _OF_THE_PAGE = ("origin", "sec-fetch-")
 """What a browser says of the page that sends a request. It names this replica, which has judged it."""
 
 
-def forwarding(plane: ControlPlane) -> type[APIRoute]:
-    """Return the kind of route that lets the owner of the `{table}` in its path answer, or that of the `{run}` if only
-    it has the progress or the log.
+def forwarding(plane: ControlPlane) -> Step:
+    """Return the step that lets the owner of the `{table}` in a path answer, or that of the `{run}` if only it has the
+    progress or the log.
 
     If no replica can answer, the answer is 503 and names the owner. It says whether an act may have been carried out.
     """
     hops = PlacedThreads(most=4 * _HOPS, of_a_place=_HOPS)  # one that is slow delays only others of its kind and owner
 
-    class ForwardingRoute(APIRoute):
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            answer_here = super().get_route_handler()
+    async def pass_on(request: Request, owner: TableOwner) -> Response:
+        body = await request.body()
+        seconds = _patience(request)
+        place = f"{owner.url} within {seconds:g} s"
+        return await asyncio.wrap_future(
+            hops.submit(lambda: _passed_on(request, body, owner, seconds=seconds), place=place)
+        )
 
-            async def answer(request: Request) -> Response:
-                elsewhere = _elsewhere(plane, request)
-                if elsewhere is not None:
-                    return await pass_on(request, elsewhere)
-                asks = request.method in _ONLY_ASKS and request.url.path.startswith(_RUNS)
-                owner = await run_in_threadpool(_owner_of_run, plane, request) if asks else None
-                if owner is None:
-                    return await answer_here(request)
-                try:
-                    return await pass_on(request, owner)
-                except TemporaryError:
-                    if request.url.path.endswith(_LOG):
-                        raise
-                    return await answer_here(request)  # all but the progress is in the store
+    def step(_route: APIRoute, answer_here: Handler) -> Handler:
+        async def answer(request: Request) -> Response:
+            elsewhere = _elsewhere(plane, request)
+            if elsewhere is not None:
+                return await pass_on(request, elsewhere)
+            asks = request.method in _ONLY_ASKS and request.url.path.startswith(_RUNS)
+            owner = await run_in_threadpool(_owner_of_run, plane, request) if asks else None
+            if owner is None:
+                return await answer_here(request)
+            try:
+                return await pass_on(request, owner)
+            except TemporaryError:
+                if request.url.path.endswith(_LOG):
+                    raise
+                return await answer_here(request)  # all but the progress is in the store
 
-            async def pass_on(request: Request, owner: TableOwner) -> Response:
-                body = await request.body()
-                seconds = _patience(request)
-                place = f"{owner.url} within {seconds:g} s"
-                passed_on = hops.submit(lambda: _passed_on(request, body, owner, seconds=seconds), place=place)
-                return await asyncio.wrap_future(passed_on)
+        return answer
 
-            return answer
-
-    return ForwardingRoute
+    return step
 
 
 def _elsewhere(plane: ControlPlane, request: Request) -> TableOwner | None:

@@ -15,9 +15,9 @@ from lakewarden.planners.registry import FORMATS
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.hooks import cloudevents
 from lakewarden.service.http.access.roles import caller_of, needs
-from lakewarden.service.http.bodies import TooLargeError, kept
 from lakewarden.service.http.errors import errors
 from lakewarden.service.http.links import Links
+from lakewarden.service.http.requests import TooLargeError, kept
 from lakewarden.service.http.schemas import HintBody, HookBody
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.heard import HeardHook, OnHook

@@ -9,20 +9,19 @@ from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
-from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 
 from lakewarden.service.control.plane import ControlPlane
-from lakewarden.service.http.access.browsers import CrossOriginGuard
+from lakewarden.service.http.access.browsers import CrossOriginGuard, Hosts
 from lakewarden.service.http.access.callers import Callers, Identify
 from lakewarden.service.http.access.roles import OPEN, guarding, needs
-from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.errors import DEFAULT, add_error_handlers
-from lakewarden.service.http.guard.heads import HeadAsGet
-from lakewarden.service.http.guard.hosts import Hosts
 from lakewarden.service.http.openapi import describe, operation_id
+from lakewarden.service.http.problems import Answer
+from lakewarden.service.http.query.steps import stepped
+from lakewarden.service.http.requests import PlainRequests
 from lakewarden.service.http.schemas import LiveBody, ReadyBody
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.refusals import OnRefusal, Refusal
@@ -76,8 +75,8 @@ def build_management(
     )
     app.add_middleware(Callers, identify=identify, on_refusal=on_refusal, hooks={}, open_paths=PROBES)
     app.add_middleware(CrossOriginGuard, hosts=hosts or Hosts(), hints=PROBES, on_refusal=on_refusal)
-    app.add_middleware(HeadAsGet)
-    app.router.route_class = guarding(APIRoute, on_refusal)
+    app.add_middleware(PlainRequests, on_refusal=on_refusal)
+    app.router.route_class = stepped(guarding(on_refusal))
     add_error_handlers(app)
     describe(app)
     scrapes = _Scrapes(registry)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -11,19 +11,23 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.access import Metered
-from lakewarden.service.config.daemon.http_limits import MANAGEMENT_LIMITS
+from lakewarden.service.config.daemon.settings import MANAGEMENT_LIMITS, LimitSettings
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.http.access.browsers import Hosts
 from lakewarden.service.http.access.callers import Identify
+from lakewarden.service.http.access.clients import Count, told_of
 from lakewarden.service.http.api import build_api, build_hooks
-from lakewarden.service.http.guard.descriptors import affordable, raise_descriptors
-from lakewarden.service.http.guard.hosts import Hosts
-from lakewarden.service.http.guard.watchful import Count, told_of
-from lakewarden.service.http.management import PROBES, build_management
+from lakewarden.service.http.management import build_management
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.heard import OnHook
-from lakewarden.service.state.identity.certified import caller_of_certificate
+
+WANTED = 65_536
+_OURS = 384
+"""The files of workers, readers, the store, the log and tables, and a reserve for the management port."""
+
+_FEWEST = 8
 
 
 def bind_ports(
@@ -43,7 +47,6 @@ def bind_ports(
     `identify` knows the callers of keys, or is None if every client may do everything. Raises the limit of
     open files of the process. Raises PermanentError if a port is taken.
     """
-    certified = partial(caller_of_certificate, grants=settings.access.certificates)
     descriptors = raise_descriptors()
     api, hooks, management = settings.api, settings.hooks, settings.management
     apart, names = hooks.port is not None, Hosts(api.names)
@@ -73,7 +76,6 @@ def bind_ports(
             port=management.port,
             tls=management.tls,
             limits=MANAGEMENT_LIMITS,
-            always=PROBES,
             refused=refused,
         ),
         HttpServer(
@@ -82,7 +84,6 @@ def bind_ports(
             host=api.host,
             port=api.port,
             tls=api.tls,
-            certified=certified,
             limits=affordable(api.limits, descriptors=descriptors, ports=1 + apart),
             refused=refused,
         ),
@@ -96,9 +97,24 @@ def bind_ports(
             host=hooks.host or api.host,
             port=hooks.port,
             tls=hooks.tls or api.tls,
-            certified=certified,
             limits=affordable(hooks.limits, descriptors=descriptors, ports=2),
             refused=refused,
         )
         servers.append(hooks_only)
     return servers
+
+
+def raise_descriptors() -> int:
+    """Raise the limit of open files as far as the system allows, up to `WANTED`. Return the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return soft if soft != resource.RLIM_INFINITY else WANTED
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def affordable(limits: LimitSettings, *, descriptors: int, ports: int = 1) -> LimitSettings:
+    """Return limits on connections that leave enough of `descriptors` for the daemon, on each of so many ports."""
+    room = max(_FEWEST, (descriptors - _OURS - MANAGEMENT_LIMITS.connections) // ports)
+    return limits.model_copy(update={"connections": min(limits.connections, room)})

@@ -1,15 +1,25 @@
-"""The answer of every error: problem details (RFC 9457)."""
+"""Answers in JSON, and the answer of every error: problem details (RFC 9457)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.types import Scope
 
-from lakewarden.service.http.answers import Answer
+from lakewarden.planners.model.printable import printable_values
 from lakewarden.service.model.problems import MEDIA_TYPE, ProblemCode, problem
 from lakewarden.service.model.refusals import Refusal
+
+
+class Answer(JSONResponse):
+    """An answer with printable texts only. Names, paths and reasons come from tables and senders."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return super().render(printable_values(content))
 
 
 class ProblemBody(BaseModel):

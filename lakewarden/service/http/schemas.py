@@ -11,9 +11,11 @@ from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.control.plane import ReplicaStatus, TableStatus
+from lakewarden.service.control.plane import TableStatus
 from lakewarden.service.http.live.progress import ProgressBody
 from lakewarden.service.model.run import Run
+from lakewarden.service.reporting.explain.assembly import failures_explained
+from lakewarden.service.reporting.explain.bodies import WriteFailureExplanation
 from lakewarden.service.rules.writer_failures import Blamed
 
 
@@ -75,15 +77,6 @@ class ServiceBody(BaseModel):
     active_run: str | None
 
 
-class WriteFailureBody(BaseModel):
-    """A write that did not become a commit. If it has a `near_run`, it counts as caused by that run of ours."""
-
-    instant: str
-    at: datetime
-    reason: str
-    near_run: str | None
-
-
 class WritersBody(BaseModel):
     """What the writers of the table are doing, and which of their writes failed.
 
@@ -94,17 +87,7 @@ class WritersBody(BaseModel):
     last_commit_at: datetime | None
     usual_interval_seconds: float | None
     non_blocking: bool
-    failures: list[WriteFailureBody]
-
-
-class ReplicaBody(BaseModel):
-    """A daemon on the store. `here` is the one that answers."""
-
-    id: str
-    url: str
-    alive: bool
-    here: bool
-    tables: int
+    failures: list[WriteFailureExplanation]
 
 
 class TableBody(BaseModel):
@@ -204,11 +187,6 @@ def run_body(run: Run, *, now: datetime, waits_for: str | None = None, progress:
     )
 
 
-def replica_body(replica: ReplicaStatus) -> ReplicaBody:
-    """Return a replica as JSON."""
-    return ReplicaBody(id=replica.id, url=replica.url, alive=replica.alive, here=replica.here, tables=replica.tables)
-
-
 def table_body(status: TableStatus, *, polled_ago: timedelta | None) -> TableBody:
     """Return a table as JSON. `polled_ago` is the time since the last attempt to observe it."""
     table, view = status.table, status.view
@@ -280,15 +258,7 @@ def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersBody:
         last_commit_at=view.writers.last_commit_at,
         usual_interval_seconds=_seconds(view.writers.usual_interval),
         non_blocking=view.writers.non_blocking,
-        failures=[
-            WriteFailureBody(
-                instant=blamed.failure.instant,
-                at=blamed.failure.at,
-                reason=blamed.failure.reason,
-                near_run=blamed.run,
-            )
-            for blamed in failures
-        ],
+        failures=failures_explained(failures),
     )
 
 

@@ -1,14 +1,12 @@
-"""The refusals of a port, and their answers. The port makes these answers without the application."""
+"""The refusals of a port: the requests that no route sees, and the connections that are ended."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from http import HTTPStatus
 
-from lakewarden.service.model.problems import MEDIA_TYPE, ProblemCode, problem
+from lakewarden.service.model.problems import ProblemCode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,85 +19,25 @@ class Refusal:
     message: str
     remedy: str | None = None
 
-    @cached_property
-    def answer(self) -> bytes:
-        """The whole response. After it the connection is closed."""
-        said = problem(status=self.status, code=self.code, detail=self.message, remedy=self.remedy)
-        body = json.dumps(said, separators=(",", ":")).encode()
-        head = [
-            f"HTTP/1.1 {self.status.value} {self.status.phrase}",
-            f"content-type: {MEDIA_TYPE}",
-            f"content-length: {len(body)}",
-            "connection: close",
-        ]
-        if self.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
-            head.append("retry-after: 1")
-        return "\r\n".join((*head, "", "")).encode() + body
 
-
-def _malformed(kind: str, message: str) -> Refusal:
-    return Refusal(kind=kind, status=HTTPStatus.BAD_REQUEST, code="malformed", message=message)
-
-
-def _busy(kind: str, message: str, remedy: str) -> Refusal:
-    return Refusal(kind=kind, status=HTTPStatus.SERVICE_UNAVAILABLE, code="unavailable", message=message, remedy=remedy)
-
-
-def _late(kind: str, message: str) -> Refusal:
-    return Refusal(kind=kind, status=HTTPStatus.REQUEST_TIMEOUT, code="timeout", message=message)
-
-
-CONNECTIONS = _busy(
-    "connections", "there are too many connections", "try again, or raise limits.connections of this port"
-)
-CONNECTIONS_BY_SENDER = _busy(
-    "connections_by_sender",
-    "there are too many connections from this address",
-    "close some, or raise limits.connections_by_sender of this port",
-)
-REQUESTS = _busy("requests", "there are too many requests under way", "try again in a while")
-MADE_ROOM = _busy(
-    "made_room",
-    "the connection was closed to make room for another one",
-    "send a request at once",
-)
-BODIES = _busy(
-    "bodies", "the bodies of all requests together are too large", "try again, or raise limits.bodies of this port"
-)
-DESCRIPTORS = _busy("descriptors", "the process may open no more files", "raise its limit of open files (ulimit -n)")
-RATE = Refusal(
-    kind="rate",
-    status=HTTPStatus.TOO_MANY_REQUESTS,
-    code="too_many",
-    message="there are too many requests from this address",
-    remedy="send fewer, or raise limits.requests_by_sender of this port",
-)
-NO_FIRST_BYTE = _late("first_byte", "the connection sent nothing")
-SLOW_HEAD = _late("head", "the request's head took too long")
-SLOW_BODY = _late("body", "the request's body took too long")
-UNREAD = _late("unread", "the client did not read the answer")
-MALFORMED = _malformed("malformed", "the request is no HTTP/1.1")
-BARE_LINE_FEED = _malformed("bare_line_feed", "a line of the request ends without CR")
-TWO_LENGTHS = _malformed("two_lengths", "the request gives the length of its body twice")
-TRAILERS = _malformed("trailers", "trailers after a chunked body are not taken")
-TINY_CHUNKS = _malformed("tiny_chunks", "the body comes in too many small chunks")
-LONG_URL = Refusal(
-    kind="long_url",
-    status=HTTPStatus.REQUEST_URI_TOO_LONG,
-    code="too_large",
-    message="the address of a request has at most 8192 bytes",
+CHUNKED = Refusal(
+    kind="chunked",
+    status=HTTPStatus.LENGTH_REQUIRED,
+    code="malformed",
+    message="a chunked body is not taken",
+    remedy="send the header Content-Length",
 )
 LONG_HEAD = Refusal(
     kind="long_head",
     status=HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     code="too_large",
-    message="the head of a request has at most 16384 bytes and 100 headers",
+    message="the headers of a request have at most 16384 bytes",
 )
-LONG_BODY = Refusal(
-    kind="long_body",
-    status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+LONG_URL = Refusal(
+    kind="long_url",
+    status=HTTPStatus.REQUEST_URI_TOO_LONG,
     code="too_large",
-    message="the body of a request is too large",
+    message="the address of a request has at most 8192 bytes",
 )
 FOREIGN_ORIGIN = Refusal(
     kind="foreign_origin",
@@ -155,14 +93,14 @@ NO_ROLE = Refusal(
     status=HTTPStatus.FORBIDDEN,
     code="forbidden",
     message="the token gives no role",
-    remedy="add a grant to access.issuers or access.service_accounts",
+    remedy="add a grant to access.issuers",
 )
 ISSUER_AWAY = Refusal(
     kind="issuer_away",
     status=HTTPStatus.SERVICE_UNAVAILABLE,
     code="unavailable",
     message="the issuer of the token cannot be asked now",
-    remedy="try again, or look for issuer_keys_not_read and service_account_not_reviewed in the log",
+    remedy="try again, or look for issuer_keys_not_read in the log",
 )
 NOT_ALLOWED = Refusal(
     kind="not_allowed",
@@ -173,7 +111,17 @@ NOT_ALLOWED = Refusal(
 )
 
 REFUSALS = tuple(value for value in list(globals().values()) if isinstance(value, Refusal))
-"""All refusals."""
+"""The refusals of requests."""
+
+MADE_ROOM, LATE, BODIES, DESCRIPTORS = "made_room", "late", "bodies", "descriptors"
+
+ENDED = {
+    MADE_ROOM: "There were `limits.connections` connections, and this one had waited for its client for longest.",
+    LATE: "The server waited for the client for longer than `limits.patience`.",
+    BODIES: "Bodies and answers that were not read had more than `limits.bodies`, and this connection had the most.",
+    DESCRIPTORS: "The process may open no more files: raise its limit (ulimit -n).",
+}
+"""The kinds of connections that are ended without an answer."""
 
 
 def refused_token(reason: str) -> Refusal:
@@ -186,5 +134,5 @@ def no_role(reason: str) -> Refusal:
     return replace(NO_ROLE, message=f"the token gives no role: {reason}")
 
 
-OnRefusal = Callable[[Refusal, str], None]
-"""Gets each refusal, with the address of the sender."""
+OnRefusal = Callable[[str, str], None]
+"""Gets the kind of each refusal and of each ended connection, with the address of the sender."""

@@ -18,7 +18,7 @@ from lakewarden.executors.application import ClusterApplication, ClusterKind
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.planners.model.clock import Clock
 from lakewarden.service.model.run import ExecutorNames
-from lakewarden.service.ownership.standalone_cluster import MOST_BYTES, end_application, said_by_cluster
+from lakewarden.service.ownership.standalone_cluster import end_application, page_of_cluster, said_by_cluster
 from lakewarden.service.rules.executor_death import (
     ClusterAnswer,
     ClusterWord,
@@ -26,7 +26,6 @@ from lakewarden.service.rules.executor_death import (
     DeathProof,
     judged_death,
 )
-from lakewarden.service.state.identity.asking import asked
 from lakewarden.service.state.readers.threads import Threads
 
 log = structlog.get_logger(__name__)
@@ -54,11 +53,11 @@ class ExecutorDeaths:
         *,
         clock: Clock,
         threads: Threads,
-        ask: Callable[[str], Mapping[str, Any]] | None = None,
+        ask: Callable[[str], Mapping[str, Any]] = page_of_cluster,
         end: Callable[[ClusterApplication], None] = end_application,
     ) -> None:
         """`ask` returns the JSON object at an address of a cluster. `end` asks a cluster to end an application."""
-        self._ask = ask or partial(asked, authority=None, most=MOST_BYTES)
+        self._ask = ask
         self._clock = clock
         self._threads = threads
         self._end = end

@@ -7,23 +7,48 @@ Source: `JsonProtocol` and `MasterWebUI` of org.apache.spark.deploy (Spark 3.5.9
 
 from __future__ import annotations
 
+import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote
 
 from lakewarden.executors.application import ClusterApplication
-from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.settings import shown
 from lakewarden.service.rules.executor_death import ClusterAnswer, ClusterWord
 
-MOST_BYTES = 16 * 2**20
+_MOST_BYTES = 16 * 2**20
 """A worker lists a thousand ended executors with their whole commands, of two kilobytes each."""
 
 _MOST_WORKERS = 2000
+_AT_ONCE = 16 * 2**10
 _SECONDS = 5.0
 _ENDED = frozenset({"FINISHED", "FAILED", "KILLED"})
+
+
+def page_of_cluster(url: str) -> Mapping[str, Any]:
+    """Return the JSON object at an address of a cluster. Raises TemporaryError if there is none within five seconds."""
+    give_up = time.monotonic() + _SECONDS
+    content = b""
+    try:
+        request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - from the settings
+        with urllib.request.build_opener(_NoRedirects()).open(request, timeout=_SECONDS) as answer:
+            while part := answer.read1(_AT_ONCE):
+                content += part
+                if len(content) > _MOST_BYTES:
+                    raise ValueError(f"its answer has more than {_MOST_BYTES} bytes")
+                if time.monotonic() > give_up:
+                    raise TimeoutError(f"its answer took longer than {_SECONDS:g} s")
+        page = json.loads(content)
+    except (OSError, HTTPException, ValueError, RecursionError) as away:
+        raise TemporaryError(f"{url} does not answer as it should: {getattr(away, 'reason', None) or away}") from away
+    if not isinstance(page, dict):
+        raise TemporaryError(f"{url} does not answer as it should: its answer is no JSON object")
+    return page
 
 
 def said_by_cluster(application: ClusterApplication, ask: Callable[[str], Mapping[str, Any]]) -> ClusterAnswer:

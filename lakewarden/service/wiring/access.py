@@ -44,12 +44,9 @@ def identify_by(settings: AccessSettings, store: Store, clock: Clock, *, life: E
 
 
 def _tokens_of(settings: AccessSettings, clock: Clock) -> BearerTokens | None:
-    accounts = settings.service_accounts
-    if not settings.issuers and not accounts.grants:
+    if not settings.issuers:
         return None
-    from lakewarden.service.state.identity.token_reviews import TokenReviews  # noqa: PLC0415 - 9 MiB of cryptography
-    from lakewarden.service.state.identity.tokens import BearerTokens  # noqa: PLC0415 - for issuers and accounts alone
+    from lakewarden.service.state.identity.tokens import BearerTokens  # noqa: PLC0415 - 9 MiB of cryptography
 
     threads = PlacedThreads(most=_THREADS, of_a_place=_THREADS_OF_AN_ISSUER)
-    reviews = TokenReviews(accounts, clock=clock, threads=threads) if accounts.grants else None
-    return BearerTokens(settings.issuers, reviews=reviews, clock=clock, threads=threads)
+    return BearerTokens(settings.issuers, clock=clock, threads=threads)

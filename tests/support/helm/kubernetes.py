@@ -101,20 +101,6 @@ class ApiServer:
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
         self._client.request("DELETE", path, json=body).raise_for_status()
 
-    def make_service_account(self, namespace: str, name: str) -> None:
-        """Make a service account."""
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        self.apply(path, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
-
-    def token_of(self, namespace: str, name: str, *audiences: str) -> str:
-        """Return a token of a service account. Without audiences it is for the API server itself."""
-        answer = self._client.post(
-            f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
-            json={"spec": {"audiences": audiences, "expirationSeconds": 3600}},
-        )
-        answer.raise_for_status()
-        return str(answer.json()["status"]["token"])
-
     def close(self) -> None:
         """Close the connections."""
         self._client.close()

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from lakewarden.planners.settings import Duration, Settings, Size, Within
-from lakewarden.service.config.daemon.http_limits import LimitSettings
 from lakewarden.service.config.identity.tls import TlsSettings
 
 HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")]
@@ -82,6 +81,28 @@ class LogSettings(Settings):
     """`true`: the lines of the session workers and of their JVMs are written to this log too, as events `worker_line`.
     The files of the workers in data_dir have them in any case.
     """
+
+
+class LimitSettings(Settings):
+    """The limits of a port for its clients."""
+
+    connections: Annotated[int, Within(8, 60_000)] = 512
+    """Connections at a time. If there is no room, the server closes the connection that it has waited for longest. If
+    the process may not open so many files, the limit is lower.
+    """
+
+    bodies: Annotated[Size, Within("1MiB", "64GiB")] = Field(default="64MiB", validate_default=True)
+    """Bytes that all requests, and all answers that are not read, may occupy together. Beyond it the connection with
+    the most is closed.
+    """
+
+    patience: Annotated[Duration, Within("100ms", "10m")] = Field(default="30s", validate_default=True)
+    """A connection is closed if the server waits for its client for this long: for a request line with its headers, for
+    a body, for the reading of an answer, or for the next request.
+    """
+
+
+MANAGEMENT_LIMITS = LimitSettings(connections=64)
 
 
 class ListenSettings(Settings):

@@ -18,15 +18,9 @@ class TlsSettings(Settings):
     key: Path
     """The file with the private key, in PEM, without a password. The key itself never stands in the configuration."""
 
-    client_authority: Path | None = None
-    """A file with the authorities of client certificates, in PEM. It is read again when it has changed. A client may
-    then send a certificate, and `access.certificates` says which ones count. Give the hooks a port of their own,
-    because browsers ask their user for a certificate.
-    """
-
-    @field_validator("certificate", "key", "client_authority")
+    @field_validator("certificate", "key")
     @classmethod
-    def _absolute(cls, value: Path | None) -> Path | None:
-        if value is not None and not value.is_absolute():
+    def _absolute(cls, value: Path) -> Path:
+        if not value.is_absolute():
             raise ValueError(f"{str(value)!r} is not absolute")
         return value

@@ -1,4 +1,4 @@
-"""The settings of tokens and certificates: which issuers count, and what their claims may do."""
+"""The settings of tokens: which issuers count, and what their claims may do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from lakewarden.planners.settings import Duration, Settings, Within
-from lakewarden.planners.storage.settings import Secret, SecretSetting
 from lakewarden.service.model.access import EVERY_TABLE, TABLE_PATTERN, Role
 from lakewarden.service.model.loopback import is_loopback
 
@@ -129,72 +128,6 @@ class IssuerSettings(Settings):
     def _kept_for_longer(self) -> IssuerSettings:
         if self.keep < self.refresh:
             raise ValueError("keep is shorter than refresh: the public keys would end before they are read again")
-        return self
-
-
-_MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
-
-class AccountGrant(TableGrant):
-    """A service account of Kubernetes, and its role."""
-
-    namespace: str = Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
-    """The namespace of the service account."""
-
-    name: str = Field(pattern=r"^(\*|[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)$")
-    """The name of the service account, or `*` for every one of the namespace."""
-
-    role: Role
-    """`viewer`, `hook`, `trigger`, `operator` or `admin` (docs/security.md)."""
-
-
-class ServiceAccountSettings(Settings):
-    """Tokens of service accounts, which the API server of Kubernetes judges (TokenReview)."""
-
-    grants: tuple[AccountGrant, ...] = ()
-    """The service accounts that count. By default none counts, and the API server is not asked. The first entry that
-    fits decides.
-    """
-
-    audience: _Text = "lakewarden"
-    """The audience of the tokens. A token for the API server itself is refused: this daemon could use it there."""
-
-    api_server: str = Field(default="https://kubernetes.default.svc", pattern=r"^https://[^\s/@?#]+/?$")
-    """The address of the API server."""
-
-    authority: Path = _MOUNTED / "ca.crt"
-    """The file with the authority of the API server, in PEM. The default is that of the pod."""
-
-    token: SecretSetting | None = None
-    """The token with which the daemon asks. The default is that of the service account of the pod. It needs the right
-    to create `tokenreviews`.
-    """
-
-    cache: Annotated[Duration, Within("1s", "10m")] = Field(default="1m", validate_default=True)
-    """How long an answer of the API server counts. A service account that was deleted is refused after this time."""
-
-    @property
-    def own_token(self) -> Secret:
-        """The token with which the daemon asks."""
-        return self.token or Secret(file=_MOUNTED / "token")
-
-
-class CertificateGrant(TableGrant):
-    """A client certificate that may announce commits. Exactly one of `uri`, `dns` and `common_name` says which."""
-
-    uri: _Text | None = None
-    """A URI of the subject's alternative names, such as `spiffe://lake/ns/jobs/sa/spark`."""
-
-    dns: _Text | None = None
-    """A DNS name of the subject's alternative names."""
-
-    common_name: _Text | None = None
-    """The common name of the subject."""
-
-    @model_validator(mode="after")
-    def _one_of_three(self) -> CertificateGrant:
-        if sum(one is not None for one in (self.uri, self.dns, self.common_name)) != 1:
-            raise ValueError("a certificate has one of uri, dns and common_name here")
         return self
 
 

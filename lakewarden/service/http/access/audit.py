@@ -14,7 +14,7 @@ from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, link_to_next
 from lakewarden.service.model.access import Role
-from lakewarden.service.model.acts import Act, ActKind
+from lakewarden.service.model.acts import ActKind
 
 
 class ActBody(BaseModel):
@@ -55,21 +55,7 @@ def add_audit(app: FastAPI, plane: ControlPlane) -> None:
 
         `after` is the number of the act after which the page begins. The acts of the page are older.
         """
-        found = plane.acts(table=None if table is None else TableId(table), before=after, limit=limit + 1)
-        cursor = str(found[limit - 1].number) if len(found) > limit else None
+        acts = plane.acts(table=None if table is None else TableId(table), before=after, limit=limit + 1)
+        cursor = str(acts[limit - 1].number) if len(acts) > limit else None
         link_to_next(request, response, cursor)
-        return ActPage(items=[_body(act) for act in found[:limit]], next=cursor)
-
-
-def _body(act: Act) -> ActBody:
-    return ActBody(
-        number=act.number,
-        at=act.at,
-        who=act.who,
-        key=act.key,
-        kind=act.kind,
-        table=act.table,
-        service=act.service,
-        before=act.before,
-        after=act.after,
-    )
+        return ActPage(items=[ActBody.model_validate(act, from_attributes=True) for act in acts[:limit]], next=cursor)

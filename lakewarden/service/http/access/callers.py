@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakewarden.planners.hooks import HookKey
 from lakewarden.service.http.access.clients import client_of
-from lakewarden.service.http.guard.protocol import CONNECTION
 from lakewarden.service.http.problems import refusal_answer
 from lakewarden.service.model.access import LOCAL, Caller
 from lakewarden.service.model.refusals import (
@@ -50,10 +49,7 @@ _SCHEME = "bearer"
 
 
 class Callers:
-    """Puts the caller into the scope of every request. Without `identify` every request is that of `LOCAL`.
-
-    A request without a key is that of the client certificate of its connection, if that has a caller.
-    """
+    """Puts the caller into the scope of every request. Without `identify` every request is that of `LOCAL`."""
 
     def __init__(
         self,
@@ -86,7 +82,7 @@ class Callers:
             return
         caller = LOCAL if self._identify is None else await self._caller(scope, self._identify)
         if isinstance(caller, Refusal):
-            self._on_refusal(caller, client_of(scope))
+            self._on_refusal(caller.kind, client_of(scope))
             if self._sign_in is not None and shows_pages(scope):
                 await RedirectResponse(f"{self._sign_in}?{_led_from(scope)}", 303)(scope, receive, send)
                 return
@@ -101,10 +97,7 @@ class Callers:
 
     async def _caller(self, scope: Scope, identify: Identify) -> Caller | Refusal:
         key = self._key(scope)
-        if isinstance(key, Refusal):
-            certified: Caller | None = getattr(scope.get("state", {}).get(CONNECTION), "caller", None)
-            return key if certified is None or key is TWO_KEYS else certified
-        return await identified(identify, key.encode("latin-1"))
+        return key if isinstance(key, Refusal) else await identified(identify, key.encode("latin-1"))
 
     def _key(self, scope: Scope) -> str | Refusal:
         headers, hook = Headers(scope=scope), self._hooks.get(scope["path"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from lakewarden.service.http.access.callers import CALLER
 from lakewarden.service.http.access.clients import client_of
 from lakewarden.service.http.errors import ApiError
+from lakewarden.service.http.query.steps import Handler, Step
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.refusals import NOT_ALLOWED, OnRefusal
 
@@ -54,27 +55,25 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
-def guarding(kind: type[APIRoute], on_refusal: OnRefusal) -> type[APIRoute]:
-    """Return the kind of route that asks for the role first, and then does what `kind` does."""
+def guarding(on_refusal: OnRefusal) -> Step:
+    """Return the step that passes a request on only if its caller has the role of the route."""
 
-    class GuardedRoute(kind):  # type: ignore[misc, valid-type]
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            role, whole = role_of(self)
-            answer: Callable[[Request], Coroutine[Any, Any, Response]] = super().get_route_handler()
-            if role is None:
-                return answer
+    def step(route: APIRoute, answer: Handler) -> Handler:
+        role, whole = role_of(route)
+        if role is None:
+            return answer
 
-            async def guarded(request: Request) -> Response:
-                caller = caller_of(request)
-                reason = _refused(caller, role, request.path_params, whole=whole)
-                if reason is not None:
-                    on_refusal(NOT_ALLOWED, client_of(request.scope))
-                    raise ApiError(NOT_ALLOWED.status, NOT_ALLOWED.code, reason, NOT_ALLOWED.remedy, key=caller.key)
-                return await answer(request)
+        async def guarded(request: Request) -> Response:
+            caller = caller_of(request)
+            reason = _refused(caller, role, request.path_params, whole=whole)
+            if reason is not None:
+                on_refusal(NOT_ALLOWED.kind, client_of(request.scope))
+                raise ApiError(NOT_ALLOWED.status, NOT_ALLOWED.code, reason, NOT_ALLOWED.remedy, key=caller.key)
+            return await answer(request)
 
-            return guarded
+        return guarded
 
-    return GuardedRoute
+    return step
 
 
 def _refused(caller: Caller, role: Role, path: Mapping[str, str], *, whole: bool) -> str | None:

@@ -48,6 +48,10 @@ _ANSWERS: Mapping[int | str, dict[str, Any]] = {
 }
 
 
+def _body(line: LogLine) -> LogLineBody:
+    return LogLineBody.model_validate(line, from_attributes=True)
+
+
 def add_run_log(app: FastAPI, plane: ControlPlane) -> None:
     """Add the route."""
 
@@ -101,15 +105,3 @@ def log_of(plane: ControlPlane, run: Run, *, after: int = 0, limit: int) -> Sequ
     gone = f"the log of run {run.id} is not here: replica {run.owner} carried it out, and its disk has the log"
     said = f"{gone}. That replica has ended" if owner is None or not owner.alive else gone
     raise ApiError(404, "not_found", said, "collect the logs of all workers with log.workers to keep them elsewhere")
-
-
-def _body(line: LogLine) -> LogLineBody:
-    return LogLineBody(
-        number=line.number,
-        at=line.at,
-        source=line.source,
-        level=line.level,
-        logger=line.logger,
-        message=line.message,
-        fields=line.fields,
-    )

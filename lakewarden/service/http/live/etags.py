@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import Request, Response
@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.status import HTTP_200_OK, HTTP_304_NOT_MODIFIED
 
 from lakewarden.service.http.access.roles import caller_of
+from lakewarden.service.http.query.steps import Handler
 from lakewarden.service.model.access import Caller
 
 _AGES = re.compile(
@@ -64,29 +65,23 @@ def is_tagged(path: str, method: str) -> bool:
     return method.upper() == "GET" and path.startswith("/v1/")
 
 
-def tagged(kind: type[APIRoute]) -> type[APIRoute]:
-    """Return the kind of route that does what `kind` does, and gives its answers tags if they are read."""
+def tagged(route: APIRoute, answer: Handler) -> Handler:
+    """Give the answers of a route tags if they are read. This is a step of a request."""
+    if not all(is_tagged(route.path, method) for method in route.methods):
+        return answer
 
-    class TaggedRoute(kind):  # type: ignore[misc, valid-type]
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            answer: Callable[[Request], Coroutine[Any, Any, Response]] = super().get_route_handler()
-            if not all(is_tagged(self.path, method) for method in self.methods):
-                return answer
+    async def tagging(request: Request) -> Response:
+        response = await answer(request)
+        if response.status_code != HTTP_200_OK or not isinstance(response, JSONResponse):
+            return response  # such as an answer of the owner of the table, which has its tag already
+        large = len(response.body) > _LARGE_BYTES
+        tag = await asyncio.to_thread(_tag, request, response) if large else _tag(request, response)
+        response.headers.update({"ETag": tag, **_PRIVATE})
+        if not has(request, tag):
+            return response
+        return Response(status_code=HTTP_304_NOT_MODIFIED, headers={"ETag": tag, **_PRIVATE})
 
-            async def tagging(request: Request) -> Response:
-                response = await answer(request)
-                if response.status_code != HTTP_200_OK or not isinstance(response, JSONResponse):
-                    return response  # such as an answer of the owner of the table, which has its tag already
-                large = len(response.body) > _LARGE_BYTES
-                tag = await asyncio.to_thread(_tag, request, response) if large else _tag(request, response)
-                response.headers.update({"ETag": tag, **_PRIVATE})
-                if not has(request, tag):
-                    return response
-                return Response(status_code=HTTP_304_NOT_MODIFIED, headers={"ETag": tag, **_PRIVATE})
-
-            return tagging
-
-    return TaggedRoute
+    return tagging
 
 
 def _tag(request: Request, response: Response) -> str:
@@ -115,4 +110,4 @@ def expects(request: Request, tag: str) -> bool:
 
 
 def _names(sent: Sequence[str], tag: str) -> bool:
-    return any(one in ("*", tag.removeprefix("W/")) for one in _TAG.findall(",".join(sent)))
+    return any(name in ("*", tag.removeprefix("W/")) for name in _TAG.findall(",".join(sent)))

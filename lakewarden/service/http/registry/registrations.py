@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from lakewarden.planners.model.table import Mode, Scheduling, TableId
 from lakewarden.service.http.access.roles import caller_of, needs
-from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.live.etags import IF_MATCH, expects, tag_of
+from lakewarden.service.http.problems import Answer
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, cut, link_to_next
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.configuring.registration import (

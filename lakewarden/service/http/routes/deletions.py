@@ -17,7 +17,6 @@ from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, cut, link_to_next
 from lakewarden.service.http.registered import answered, policy_of, registered
 from lakewarden.service.model.access import Caller, Role
-from lakewarden.service.model.rows import ApprovalRow
 
 
 class ApprovalRequest(BaseModel):
@@ -102,23 +101,6 @@ def add_deletions(app: FastAPI, plane: ControlPlane) -> None:
         rows = [
             row for row in plane.approvals() if caller.reaches(row.table) and waiting in (None, row.approved_by is None)
         ]
-        found, cursor = cut(rows, by=lambda row: f"{row.table}/{row.service}", after=after, limit=limit)
+        page, cursor = cut(rows, by=lambda row: f"{row.table}/{row.service}", after=after, limit=limit)
         link_to_next(request, response, cursor)
-        return ApprovalPage(items=[_body(row) for row in found], next=cursor)
-
-
-def _body(row: ApprovalRow) -> ApprovalBody:
-    return ApprovalBody(
-        table=row.table,
-        service=row.service,
-        instant=row.instant,
-        files=row.files,
-        files_in_table=row.files_in_table,
-        partitions=row.partitions,
-        asked_at=row.asked_at,
-        approved_by=row.approved_by,
-        approved_at=row.approved_at,
-        first=row.first,
-        shorter=row.shorter,
-        retained=row.retained,
-    )
+        return ApprovalPage(items=[ApprovalBody.model_validate(row, from_attributes=True) for row in page], next=cursor)

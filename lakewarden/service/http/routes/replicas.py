@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
+from pydantic import BaseModel
 
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.query.pages import Page
-from lakewarden.service.http.schemas import ReplicaBody, replica_body
 from lakewarden.service.model.access import Role
+
+
+class ReplicaBody(BaseModel):
+    """A daemon on the store. `here` is the one that answers."""
+
+    id: str
+    url: str
+    alive: bool
+    here: bool
+    tables: int
 
 
 class ReplicaPage(Page[ReplicaBody]):
@@ -21,4 +31,6 @@ def add_replicas(app: FastAPI, plane: ControlPlane) -> None:
     @app.get("/v1/replicas", openapi_extra=needs(Role.VIEWER))
     def replicas() -> ReplicaPage:
         """Return the replicas on this store, as this replica knows them, each with the number of its tables."""
-        return ReplicaPage(items=[replica_body(replica) for replica in plane.replicas()])
+        return ReplicaPage(
+            items=[ReplicaBody.model_validate(replica, from_attributes=True) for replica in plane.replicas()]
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from lakewarden.planners.lock_proof import Evidence, summary
@@ -83,8 +82,7 @@ def explain(
         writers=_writers(view, status.writer_failures) if view else None,
         lock=None if status.lock is None else _lock(status.lock),
         inner=[
-            InnerTableExplanation(name=one.name, commits=one.commits, since=one.since, pinned_by=one.pinned_by)
-            for one in (view.inner if view else ())
+            InnerTableExplanation.model_validate(inner, from_attributes=True) for inner in (view.inner if view else ())
         ],
         services={
             service.value: ServiceExplanation(
@@ -175,13 +173,18 @@ def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
         last_commit_at=writers.last_commit_at,
         usual_interval_seconds=None if writers.usual_interval is None else writers.usual_interval.total_seconds(),
         non_blocking=writers.non_blocking,
-        failures=[
-            WriteFailureExplanation(
-                instant=one.failure.instant, at=one.failure.at, reason=one.failure.reason, near_run=one.run
-            )
-            for one in failures
-        ],
+        failures=failures_explained(failures),
     )
+
+
+def failures_explained(failures: Sequence[Blamed]) -> list[WriteFailureExplanation]:
+    """Return writes that failed, for programs."""
+    return [
+        WriteFailureExplanation(
+            instant=blamed.failure.instant, at=blamed.failure.at, reason=blamed.failure.reason, near_run=blamed.run
+        )
+        for blamed in failures
+    ]
 
 
 def _times(retries: Retries | None) -> int:
@@ -207,7 +210,7 @@ def _decision(row: DecisionRow | None) -> DecisionExplanation | None:
 
 def _backlog(view: TableView, service: Service) -> BacklogExplanation | None:
     backlog = view.backlogs.get(service)
-    return None if backlog is None else BacklogExplanation.model_validate(asdict(backlog))
+    return None if backlog is None else BacklogExplanation.model_validate(backlog, from_attributes=True)
 
 
 def forecast_explained(found: Forecast | None) -> ForecastExplanation | None:

@@ -15,7 +15,7 @@ from lakewarden.planners.registry import FORMATS
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.events.listener import Listeners
 from lakewarden.service.model.heard import HeardHook
-from lakewarden.service.model.refusals import REFUSALS
+from lakewarden.service.model.refusals import ENDED, REFUSALS
 from lakewarden.service.reporting.metrics.leases import DiscoveryMetrics, LeaseMetrics
 from lakewarden.service.reporting.metrics.runs import RunMetrics
 from lakewarden.service.reporting.metrics.scrape import Scrape
@@ -78,8 +78,8 @@ class Metrics(Listeners):
         )
         for sender, result in product(HOOK_SENDERS, HOOK_RESULTS):
             self._hooks.labels(sender, result)
-        for port, refusal in product(_PORTS, REFUSALS):
-            self._turned.labels(port, refusal.kind)
+        for port, kind in product(_PORTS, (*ENDED, *(refusal.kind for refusal in REFUSALS))):
+            self._turned.labels(port, kind)
         for reason in EndReason:
             self._readers.labels(reason)
 

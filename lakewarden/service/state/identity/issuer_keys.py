@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import jwt
 import structlog
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.config.identity.tokens import Algorithm, IssuerSettings
 from lakewarden.service.model.loopback import is_loopback
-from lakewarden.service.state.identity.asking import asked
 from lakewarden.service.state.readers.threads import Threads
 
 log = structlog.get_logger(__name__)
@@ -25,27 +24,20 @@ log = structlog.get_logger(__name__)
 AT_MOST_EVERY = 30.0
 """Seconds between two readings. So tokens with invented keys do not make the daemon ask again and again."""
 
+_SECONDS = 5.0
 _MOST_KEYS = 100
-_SHORTEST_RSA = 2048
 
-_KINDS: Mapping[str, frozenset[Algorithm]] = {
-    "RSA": frozenset(Algorithm) - {Algorithm.ES256, Algorithm.ES384, Algorithm.ES512, Algorithm.EDDSA},
-    "P-256": frozenset({Algorithm.ES256}),
-    "P-384": frozenset({Algorithm.ES384}),
-    "P-521": frozenset({Algorithm.ES512}),
-    "Ed25519": frozenset({Algorithm.EDDSA}),
-    "Ed448": frozenset({Algorithm.EDDSA}),
-}
-"""The algorithms of each kind of key. A symmetric key (`oct`) has no kind here, so it never counts."""
+Fetch = Callable[[str, Path | None], Mapping[str, Any]]
+"""Returns the JSON object at an address. A file with the authorities of its server, or None for those of the system."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublicKey:
-    """A public key, its id, and the algorithms that it may be used with."""
-
-    id: str | None
-    algorithms: frozenset[Algorithm]
-    key: Any
+def fetched(url: str, authority: Path | None) -> Mapping[str, Any]:
+    """Return the JSON object at an address. PyJWT follows no redirect. Raises TemporaryError if there is none."""
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        return jwt.PyJWKClient(url, cache_jwk_set=False, timeout=_SECONDS, ssl_context=context).fetch_data()
+    except (jwt.PyJWTError, OSError, ValueError, RecursionError) as away:
+        raise TemporaryError(f"{url} does not answer as it should: {away}") from away
 
 
 class IssuerKeys:
@@ -57,27 +49,27 @@ class IssuerKeys:
         *,
         clock: Clock,
         threads: Threads,
-        ask: Callable[..., Mapping[str, Any]] = asked,
+        fetch: Fetch = fetched,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._threads = threads
-        self._ask = ask
-        self._keys: Sequence[PublicKey] = ()
+        self._fetch = fetch
+        self._keys: Sequence[Mapping[str, Any]] = ()
         self._read_at: float | None = None
-        self._asked_at: float | None = None
+        self._begun_at: float | None = None
         self._reading: Future[None] | None = None
         self._changing = threading.Lock()
 
-    def found(self, key: str | None, algorithm: Algorithm) -> PublicKey | None:
+    def key(self, name: str | None, algorithm: Algorithm) -> jwt.PyJWK | None:
         """Return the key for a token, or None. Keys that are too old do not count.
 
         A token that names no key needs an issuer with one key of the algorithm.
         """
-        age = self._age()
-        if age is None or age > self._settings.keep.total_seconds():
+        if not self.are_known():
             return None
-        fitting = [one for one in self._keys if algorithm in one.algorithms and key in (None, one.id)]
+        named = [entry for entry in self._keys if name in (None, entry.get("kid"))]
+        fitting = [key for entry in named if (key := _public_key(entry, algorithm)) is not None]
         return fitting[0] if len(fitting) == 1 else None
 
     def is_old(self) -> bool:
@@ -99,9 +91,9 @@ class IssuerKeys:
         with self._changing:
             if self._reading is not None and not self._reading.done():
                 return self._reading
-            if self._asked_at is not None and now - self._asked_at < AT_MOST_EVERY:
+            if self._begun_at is not None and now - self._begun_at < AT_MOST_EVERY:
                 return None
-            self._asked_at = now
+            self._begun_at = now
             self._reading = self._threads.submit(self._read, place=self._settings.issuer)
             return self._reading
 
@@ -109,24 +101,28 @@ class IssuerKeys:
         return None if self._read_at is None else self._clock.monotonic() - self._read_at
 
     def _read(self) -> None:
-        asked_at = self._clock.monotonic()
+        begun_at = self._clock.monotonic()
         try:
-            written = self._ask(self._address(), authority=self._settings.authority).get("keys")
-            keys = keys_of(written, self._settings.algorithms)
+            written = self._fetch(self._address(), self._settings.authority).get("keys")
+            entries = written[:_MOST_KEYS] if isinstance(written, list) else []
+            keys = [entry for entry in entries if isinstance(entry, dict) and self._fits(entry)]
             if not keys:
                 raise TemporaryError(f"it has no key for {', '.join(self._settings.algorithms)}")
         except TemporaryError as away:
             log.warning("issuer_keys_not_read", issuer=self._settings.issuer, error=str(away))
             return
-        self._keys, self._read_at = keys, asked_at
+        self._keys, self._read_at = keys, begun_at
+
+    def _fits(self, entry: Mapping[str, Any]) -> bool:
+        return any(_public_key(entry, algorithm) is not None for algorithm in self._settings.algorithms)
 
     def _address(self) -> str:
         if self._settings.jwks_url is not None:
             return self._settings.jwks_url
         issuer = self._settings.issuer
-        said = self._ask(f"{issuer.rstrip('/')}/.well-known/openid-configuration", authority=self._settings.authority)
-        address = said.get("jwks_uri")
-        if said.get("issuer") != issuer or not isinstance(address, str):
+        description = self._fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration", self._settings.authority)
+        address = description.get("jwks_uri")
+        if description.get("issuer") != issuer or not isinstance(address, str):
             raise TemporaryError(f"{issuer} describes itself as another issuer, or names no jwks_uri")
         parts = urlsplit(address)
         if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
@@ -134,26 +130,14 @@ class IssuerKeys:
         return address
 
 
-def keys_of(written: Any, allowed: Sequence[Algorithm]) -> Sequence[PublicKey]:
-    """Return the keys of a set (RFC 7517) that can check a signature with one of the allowed algorithms."""
-    entries = written if isinstance(written, list) else []
-    found = [_key(entry, allowed) for entry in entries[:_MOST_KEYS] if isinstance(entry, dict)]
-    return [key for key in found if key is not None]
-
-
-def _key(entry: Mapping[str, Any], allowed: Sequence[Algorithm]) -> PublicKey | None:
-    kind = entry.get("kty") if entry.get("kty") == "RSA" else entry.get("crv")
-    algorithms = _KINDS.get(str(kind), frozenset()) & frozenset(allowed)
-    if "alg" in entry:
-        algorithms &= {one for one in allowed if one == entry["alg"]}
-    if not algorithms or entry.get("use", "sig") != "sig" or entry.get("kty") not in ("RSA", "EC", "OKP"):
+def _public_key(entry: Mapping[str, Any], algorithm: Algorithm) -> jwt.PyJWK | None:
+    """Return the key of an entry (RFC 7517) that checks signatures with an algorithm, or None if it is for others."""
+    if entry.get("alg", algorithm) != algorithm or entry.get("use", "sig") != "sig":
         return None
     public = {name: value for name, value in entry.items() if name != "d"}  # a private part is none of our business
     try:
-        key = jwt.PyJWK.from_dict(public, algorithm=next(iter(algorithms))).key
+        key = jwt.PyJWK(public, algorithm=algorithm)
+        too_short = key.Algorithm.check_key_length(key.key)
     except (jwt.PyJWTError, ValueError, TypeError, KeyError):
         return None
-    if isinstance(key, RSAPublicKey) and key.key_size < _SHORTEST_RSA:
-        return None
-    name = entry.get("kid")
-    return PublicKey(id=name if isinstance(name, str) else None, algorithms=algorithms, key=key)
+    return None if too_short else key

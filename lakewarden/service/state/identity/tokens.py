@@ -1,9 +1,9 @@
-"""The callers of tokens (JWT): checked with the public keys of their issuers, or by the API server of Kubernetes."""
+"""The callers of tokens (JWT), which are checked with the public keys of their issuers."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -11,17 +11,19 @@ from typing import Any
 import jwt
 
 from lakewarden.planners.model.clock import Clock
-from lakewarden.service.config.identity.tokens import Algorithm, IssuerSettings
-from lakewarden.service.model.access import Caller
+from lakewarden.service.config.identity.tokens import Algorithm, ClaimGrant, IssuerSettings
+from lakewarden.service.model.access import LONGEST_NAME, RESERVED_NAMES, Caller
 from lakewarden.service.model.refusals import ISSUER_AWAY, Refusal, no_role, refused_token
-from lakewarden.service.state.identity.asking import asked
-from lakewarden.service.state.identity.claims import caller_of_claims
-from lakewarden.service.state.identity.issuer_keys import IssuerKeys
-from lakewarden.service.state.identity.token_reviews import TokenReviews
+from lakewarden.service.state.identity.issuer_keys import Fetch, IssuerKeys, fetched
 from lakewarden.service.state.readers.threads import Threads
 
 LONGEST_TOKEN = 8 * 2**10
 """The most bytes of a token. The head of a request has 16 KiB."""
+
+_WORDS = ("scope", "scp")
+"""These claims have words, with spaces between them."""
+
+_LONGEST_KEY = 500
 
 CallerOrRefusal = Caller | Refusal
 
@@ -32,7 +34,6 @@ class _Unchecked:
 
     token: str
     issuer: str
-    audience: Collection[str]
     algorithm: Algorithm
     key: str | None
 
@@ -44,45 +45,44 @@ class BearerTokens:
         self,
         issuers: Collection[IssuerSettings],
         *,
-        reviews: TokenReviews | None,
         clock: Clock,
         threads: Threads,
-        ask: Callable[..., Mapping[str, Any]] = asked,
+        fetch: Fetch = fetched,
     ) -> None:
-        """`reviews` judges the tokens of service accounts. None if none of them counts."""
-        self._issuers = {one.issuer: (one, IssuerKeys(one, clock=clock, threads=threads, ask=ask)) for one in issuers}
-        self._reviews = reviews
+        self._issuers = {
+            settings.issuer: (settings, IssuerKeys(settings, clock=clock, threads=threads, fetch=fetch))
+            for settings in issuers
+        }
 
     def caller(self, key: bytes) -> CallerOrRefusal | Future[CallerOrRefusal] | None:
         """Return the caller of a token, or why it is refused. None if this is no token.
 
-        A future if an issuer or the API server must be asked first.
+        A future if its issuer must be asked first.
         """
         if key.count(b".") != 2:
             return None
-        found = _unchecked(key)
-        if isinstance(found, Refusal):
-            return found
-        issuer = self._issuers.get(found.issuer)
+        unchecked = _unchecked(key)
+        if isinstance(unchecked, Refusal):
+            return unchecked
+        issuer = self._issuers.get(unchecked.issuer)
         if issuer is not None:
-            return self._of_issuer(found, *issuer)
-        if self._reviews is not None and self._reviews.audience in found.audience:
-            return self._reviews.caller(found.token)
+            return _of_issuer(unchecked, *issuer)
         return refused_token("its issuer is not one of access.issuers")
 
-    def _of_issuer(
-        self, found: _Unchecked, settings: IssuerSettings, keys: IssuerKeys
-    ) -> CallerOrRefusal | Future[CallerOrRefusal]:
-        if found.algorithm not in settings.algorithms:
-            return refused_token(f"the algorithm {found.algorithm} is not one of its issuer's")
-        if keys.found(found.key, found.algorithm) is not None:
-            if keys.is_old():
-                keys.reading()  # this request does not wait for it
-            return _judged(found, settings, keys)
-        reading = keys.reading()
-        if reading is None:
-            return _judged(found, settings, keys)
-        return _after(reading, lambda: _judged(found, settings, keys))
+
+def _of_issuer(
+    unchecked: _Unchecked, settings: IssuerSettings, keys: IssuerKeys
+) -> CallerOrRefusal | Future[CallerOrRefusal]:
+    if unchecked.algorithm not in settings.algorithms:
+        return refused_token(f"the algorithm {unchecked.algorithm} is not one of its issuer's")
+    if keys.key(unchecked.key, unchecked.algorithm) is not None:
+        if keys.is_old():
+            keys.reading()  # this request does not wait for it
+        return _judged(unchecked, settings, keys)
+    reading = keys.reading()
+    if reading is None:
+        return _judged(unchecked, settings, keys)
+    return _after(reading, lambda: _judged(unchecked, settings, keys))
 
 
 def _after(reading: Future[None], judge: Callable[[], CallerOrRefusal]) -> Future[CallerOrRefusal]:
@@ -99,17 +99,17 @@ def _after(reading: Future[None], judge: Callable[[], CallerOrRefusal]) -> Futur
     return answer
 
 
-def _judged(found: _Unchecked, settings: IssuerSettings, keys: IssuerKeys) -> CallerOrRefusal:
-    key = keys.found(found.key, found.algorithm)
+def _judged(unchecked: _Unchecked, settings: IssuerSettings, keys: IssuerKeys) -> CallerOrRefusal:
+    key = keys.key(unchecked.key, unchecked.algorithm)
     if key is None:
         return (
             refused_token("it is signed with a key that its issuer does not have") if keys.are_known() else ISSUER_AWAY
         )
     try:
         claims = jwt.decode(
-            found.token,
-            key.key,
-            algorithms=[found.algorithm],  # the key is one for it: the keys of an issuer have their algorithms
+            unchecked.token,
+            key,
+            algorithms=[unchecked.algorithm],
             audience=[*settings.audience],
             issuer=settings.issuer,
             leeway=settings.clock_skew,
@@ -119,6 +119,22 @@ def _judged(found: _Unchecked, settings: IssuerSettings, keys: IssuerKeys) -> Ca
         return refused_token(str(wrong)[:200].lower())
     caller = caller_of_claims(claims, grants=settings.grants, name_claim=settings.name_claim, issuer=settings.issuer)
     return no_role(caller) if isinstance(caller, str) else caller
+
+
+def caller_of_claims(
+    claims: Mapping[str, Any], *, grants: Sequence[ClaimGrant], name_claim: str, issuer: str
+) -> Caller | str:
+    """Return the caller of a token that was checked, or why it has no role."""
+    name = next(_values(claims, name_claim), None)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or name in RESERVED_NAMES:
+        return f"its claim {name_claim} is no name of a caller"
+    for grant in grants:
+        if grant.value in _texts(claims, grant.claim):
+            subject = str(claims.get("sub", name))
+            return Caller(
+                name=name[:LONGEST_NAME], role=grant.role, tables=grant.tables, key=f"{issuer} {subject}"[:_LONGEST_KEY]
+            )
+    return f"no grant of {issuer} fits its claims"
 
 
 def _unchecked(key: bytes) -> _Unchecked | Refusal:
@@ -137,13 +153,32 @@ def _unchecked(key: bytes) -> _Unchecked | Refusal:
         known = Algorithm(str(algorithm))
     except ValueError:
         return refused_token("its algorithm has no public key")
-    said = claims.get("aud")
-    audience = [said] if isinstance(said, str) else said if isinstance(said, list) else []
-    return _Unchecked(token=token, issuer=issuer, audience=audience, algorithm=known, key=kid)
+    return _Unchecked(token=token, issuer=issuer, algorithm=known, key=kid)
 
 
 def _object(part: bytes) -> Mapping[str, Any]:
-    found = json.loads(jwt.utils.base64url_decode(part))
-    if not isinstance(found, dict):
+    part_object = json.loads(jwt.utils.base64url_decode(part))
+    if not isinstance(part_object, dict):
         raise ValueError("it is no JSON object")  # noqa: TRY004 - handled with the other malformed parts
-    return found
+    return part_object
+
+
+def _texts(claims: Mapping[str, Any], name: str) -> Iterator[str]:
+    for value in _values(claims, name):
+        if isinstance(value, str):
+            yield from value.split() if name in _WORDS else (value,)
+        elif isinstance(value, list):
+            yield from (text for text in value if isinstance(text, str))
+
+
+def _values(claims: Mapping[str, Any], name: str) -> Iterator[Any]:
+    """Yield the claim of this name: the one with its dots, and the one inside of others."""
+    if name in claims:
+        yield claims[name]
+        return
+    here: Any = claims
+    for part in name.split("."):
+        if not isinstance(here, dict) or part not in here:
+            return
+        here = here[part]
+    yield here

@@ -25,12 +25,12 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import ActWhen, DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.config.daemon.http_limits import LimitSettings
+from lakewarden.service.config.daemon.settings import LimitSettings
 from lakewarden.service.events.listener import Listener, Listeners
 from lakewarden.service.http.access.callers import Identify
+from lakewarden.service.http.access.clients import told_of
 from lakewarden.service.http.api import build_api
-from lakewarden.service.http.guard.watchful import told_of
-from lakewarden.service.http.management import PROBES, build_management
+from lakewarden.service.http.management import build_management
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.run import Run
 from lakewarden.service.reporting.metrics import Metrics
@@ -182,7 +182,6 @@ class ServedDaemon:
             host="127.0.0.1",
             port=port,
             limits=self._limits,
-            always=PROBES,
             refused=self.metrics.refused,
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.service.config.daemon.http_limits import BODY_BYTES
+from lakewarden.service.http.requests import BODY_BYTES
 from tests.support.waiting import HANGS
 from tests.unit.service.http.conftest import ServedDaemon
 

@@ -19,7 +19,7 @@ from lakewarden import cli
 from lakewarden.cli.codes import Code
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.printable import LONGEST, printable, printable_values
-from lakewarden.service.http.answers import Answer
+from lakewarden.service.http.problems import Answer
 from lakewarden.service.reporting.inspect import inspect_path
 from tests.support.hudi.hudi_table import HudiTable
 

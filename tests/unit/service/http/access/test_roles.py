@@ -18,6 +18,7 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import guarding, role_of
 from lakewarden.service.http.api import build_api, build_hooks
 from lakewarden.service.http.management import build_management
+from lakewarden.service.http.query.steps import stepped
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.reporting.metrics import Metrics
 from tests.unit.service.http.conftest import ServedDaemon
@@ -111,7 +112,7 @@ def test_what_is_no_route_needs_a_key_too(apps: list[FastAPI], path: str, method
 def test_a_route_without_a_role_cannot_be_made() -> None:
     """A new route cannot be forgotten."""
     app = FastAPI()
-    app.router.route_class = guarding(APIRoute, lambda *_: None)
+    app.router.route_class = stepped(guarding(lambda *_: None))
     with pytest.raises(TypeError, match="declares no role"):
 
         @app.get("/v1/new")

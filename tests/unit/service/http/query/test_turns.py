@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.errors import add_error_handlers, as_it_is
-from lakewarden.service.http.query.turns import FROM_MEMORY, FROM_THE_STORE, in_turns
+from lakewarden.service.http.query.steps import FROM_MEMORY, FROM_THE_STORE, in_turns, stepped
 from lakewarden.service.http.server import HttpServer
 from tests.unit.service.http.conftest import ServedDaemon
 
@@ -29,7 +29,7 @@ class _Held:
         self.released = threading.Event()
         self.most = self._under_way = 0
         self.app = FastAPI()
-        self.app.router.route_class = in_turns(APIRoute)
+        self.app.router.route_class = stepped(in_turns())
         add_error_handlers(self.app, as_it_is)
 
         @self.app.get("/v1/tables")

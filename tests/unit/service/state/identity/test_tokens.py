@@ -59,7 +59,7 @@ def _tokens(issuer: Issuer, clock: ManualClock, /, **more: Any) -> BearerTokens:
         **more,
     }
     threads = PlacedThreads(most=4, of_a_place=2)
-    return BearerTokens([IssuerSettings.model_validate(settings)], reviews=None, clock=clock, threads=threads)
+    return BearerTokens([IssuerSettings.model_validate(settings)], clock=clock, threads=threads)
 
 
 def _refused(tokens: BearerTokens, token: str) -> str:
@@ -271,11 +271,10 @@ def test_an_issuer_that_is_away_at_the_start_is_told(issuer: Issuer, tokens: Bea
         b"[" * 100_000,
         b'{"keys": 5}',
         b'{"keys": [5, {"kty": "RSA"}, {"kty": "RSA", "n": 5, "e": "AQAB"}, {"kty": ["RSA"]}]}',
-        b'{"keys": [' + b" " * 300_000 + b"]}",
     ],
 )
 def test_an_answer_that_is_no_set_of_keys_is_refused(issuer: Issuer, clock: ManualClock, content: bytes) -> None:
-    """Nothing is guessed, and nothing endless is read."""
+    """Nothing is guessed."""
     issuer.raw_keys = content
     assert "cannot be asked now" in _refused(_tokens(issuer, clock), issuer.token())
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakewarden.service.config.daemon.http_limits import MANAGEMENT_LIMITS, LimitSettings
-from lakewarden.service.http.guard.descriptors import affordable
+from lakewarden.service.config.daemon.settings import MANAGEMENT_LIMITS, LimitSettings
+from lakewarden.service.http.ports import affordable
 
 
 def test_connections_fit_into_what_may_be_opened() -> None:

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from lakewarden.service.http.guard.hosts import Hosts
+from lakewarden.service.http.access.browsers import Hosts
 from lakewarden.service.model.refusals import FOREIGN_ORIGIN, UNKNOWN_HOST
 
 OURS = Hosts(["lakewarden.example.com"])
