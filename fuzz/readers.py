@@ -38,7 +38,7 @@ from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import FileEntry, TableFormat
 from lakewarden.planners.storage.local import LocalStorage
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.reporting.inspect_report import report
+from lakewarden.service.commands.observing import explanation_of
 from tests.support.hostile import hostile_avro
 from tests.support.hudi.hudi_table import HudiTable, base_file, log_file
 from tests.support.iceberg.iceberg_table import EQUALITY_DELETES, POSITION_DELETES, IcebergTable
@@ -252,7 +252,7 @@ def _whole(format_: TableFormat, folder: Path, below: Path) -> Reader:
             view = format_.observe(table, LocalStorage(), None, now=_NOW).view
         finally:
             path.write_bytes(sound[path])
-        json.dumps(report(view, format_.name), allow_nan=False).encode()
+        json.dumps(explanation_of(table, view, now=_NOW).model_dump(mode="json"), allow_nan=False).encode()
         return " ".join((*view.faults, *(one.reason for one in view.blockers)))
 
     return Reader(read=read, seeds=[bytes([at % 256]) + sound[path] for at, path in enumerate(files)])

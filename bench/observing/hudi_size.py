@@ -1,4 +1,4 @@
-"""A Hudi table of one tebibyte: the cost of its looks, and of its report.
+"""A Hudi table of one tebibyte: the cost of its looks.
 
 Its metadata and the names and sizes of its files are those of such a table. The files are sparse: they hold nothing.
 """
@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from bench.figure import Figure, figure
 from lakewarden.planners.formats.hudi import HUDI, THOROUGH
-from lakewarden.planners.formats.hudi.surveying import SURVEYOR
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
+from lakewarden.service.config.policies import first_policies
 from tests.support.hudi.hudi_look import made, registered
 from tests.support.hudi.hudi_table import HudiTable, base_file, commit_content, log_file
 
@@ -43,25 +43,20 @@ BRIEF = Size(partitions=2, groups=8, commits=20, touched=4)
 
 def measure(*, brief: bool = False) -> list[Figure]:
     """Write the table, and observe it in time on a core: for the first time with all that its commits wrote, after one
-    more commit, and unchanged. Then survey it, as the report does, which lists all files.
+    more commit, and unchanged.
     """
     size = BRIEF if brief else TEBIBYTE
     with tempfile.TemporaryDirectory(prefix="lakewarden-bench-") as folder:
         table = _written(Path(folder), size)
-        wanted, storage = replace(registered(table, *_SERVICES), policies=SURVEYOR.policies), LocalStorage()
+        wanted, storage = replace(registered(table, *_SERVICES), policies=first_policies(HUDI)), LocalStorage()
         first, taken = _cpu(lambda: THOROUGH.observe(wanted, storage, None, now=table.clock.now()))
         _, unchanged = _cpu(lambda: HUDI.token(wanted, storage))
         _commit(table, size, size.commits)
         _, one_commit = _cpu(lambda: THOROUGH.observe(wanted, storage, first, now=table.clock.now()))
-        survey, surveyed = _cpu(lambda: SURVEYOR.survey(wanted, storage, now=table.clock.now()))
-        files = size.partitions * size.groups + size.touched * (size.commits + 1)
-        if survey.contents.live.files != size.partitions * size.groups:
-            raise AssertionError(f"{survey.contents.live.files} files were found")
     return [
         figure("hudi_size_first_look", taken, "s of a core", judged="ours", goal=("<=", 10)),
         figure("hudi_size_one_commit", one_commit, "s of a core", judged="ours", goal=("<=", 0.5)),
         figure("hudi_size_unchanged", unchanged * 1000, "ms of a core", judged="ours", goal=("<=", 10)),
-        figure("hudi_size_report", surveyed / files * 1e6, "us of a core a file", judged="ours", goal=("<=", 200)),
     ]
 
 

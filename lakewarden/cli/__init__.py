@@ -1,4 +1,4 @@
-"""The command line. Each command imports its modules when it runs, so that `--help` and `inspect` answer at once."""
+"""The command line. Each command imports its modules when it runs, so that `--help` answers at once."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ import lakewarden
 from lakewarden.cli import daemon, here, keys, protections, runs, status, table_words, tables
 from lakewarden.cli.codes import MEANINGS
 from lakewarden.cli.commands import HERE, TABLES, Sections
-from lakewarden.cli.onboarding import starting
 
 _CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:<4} {meaning}" for code, meaning in MEANINGS.items())])
 
@@ -21,7 +20,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-starting.register(app)
 here.register(app)
 app.add_typer(keys.app, name="keys", rich_help_panel=HERE)
 app.add_typer(tables.app, name="tables", rich_help_panel=TABLES)

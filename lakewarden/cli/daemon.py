@@ -10,8 +10,7 @@ import typer
 from lakewarden.cli.commands import DAEMON as SECTION
 from lakewarden.cli.commands import command
 from lakewarden.cli.options import AsJson, KeyFile, Limit, Url, client_of
-from lakewarden.cli.terminal.paging import show_list, whole
-from lakewarden.cli.terminal.showing import Column, Kind, show_fields, show_items
+from lakewarden.cli.terminal import Column, Kind, show_fields, show_items, show_list, whole
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import printable
@@ -69,7 +68,7 @@ def top(
     key_file: KeyFile = None,
 ) -> None:
     """Show the fleet live: what runs, what is blocked or fails, and what waits for an approval."""
-    from lakewarden.cli.top import show_top  # noqa: PLC0415
+    from lakewarden.cli.status import show_top  # noqa: PLC0415
 
     show_top(client_of(url, key_file), once=once or not sys.stdout.isatty())
 

@@ -1,8 +1,11 @@
-"""The commands of this machine that need a table or a daemon, such as serve, inspect and report."""
+"""The commands of this machine: the first steps, serve, doctor, report, backup, demo."""
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,22 +13,150 @@ import typer
 
 import lakewarden
 from lakewarden.cli.commands import HERE, command
-from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Url, client_of
+from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Table, Url, client_of, key_of
 from lakewarden.client.transport import DAEMON
 from lakewarden.demo.registry import DEMOS
 from lakewarden.planners.model.errors import PermanentError
 
+_PLACE = (
+    "A path or a pattern (s3://lake/*/*), a catalog of --config (catalog://NAME), or the address of a catalog "
+    "(thrift://HOST:9083, http://HOST:8181?warehouse=NAME, jdbc:postgresql://HOST/DATABASE?warehouse=FOLDER)."
+)
+_EXCLUDE = "Leave out what fits this pattern. It may be given often."
+_WITH = "The configuration with catalogs and stores, if one is needed."
+
 
 def register(app: typer.Typer) -> None:
     """Register the commands."""
+    command(app, "discover", section=HERE)(discover)
+    command(app, "init", section=HERE)(init)
+    command(app, "check-config", section=HERE)(check_config)
+    command(app, "writer-options", section=HERE)(writer_options)
     command(app, "serve", section=HERE)(serve)
     command(app, "doctor", section=HERE)(doctor)
-    command(app, "inspect", section=HERE)(inspect)
     command(app, "report", section=HERE)(report)
     command(app, "backup", section=HERE)(backup)
     command(app, "restore", section=HERE)(restore)
     command(app, "demo", section=HERE)(demo)
     command(app, "version", section=HERE)(version)
+
+
+def discover(
+    places: Annotated[list[str], typer.Argument(metavar="PLACE...", help=_PLACE)],
+    as_json: AsJson = False,
+    exclude: Annotated[list[str] | None, typer.Option("--exclude", help=_EXCLUDE)] = None,
+    config: Annotated[Path | None, typer.Option("--config", help=_WITH)] = None,
+) -> int:
+    """Print the tables of a lake with their formats. It needs no daemon and changes nothing.
+
+    The exit code is 2 if there is none.
+    """
+    from lakewarden.service.commands.places import discovered, print_discovered  # noqa: PLC0415
+
+    found = discovered(places, exclude=exclude or (), config=config)
+    return print_discovered(found, as_json=as_json, out=sys.stdout, err=sys.stderr)
+
+
+def init(
+    places: Annotated[list[str], typer.Argument(metavar="PLACE...", help=_PLACE)],
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Write to this new file. Without it the text is printed.")
+    ] = None,
+    exclude: Annotated[list[str] | None, typer.Option("--exclude", help=_EXCLUDE)] = None,
+    defaults: Annotated[
+        Path | None,
+        typer.Option(
+            "--writer-defaults",
+            help="The file with the defaults of all writers, which names their lock. The default is where writers on "
+            "this machine have it.",
+        ),
+    ] = None,
+) -> None:
+    """Print a first configuration for the tables of paths and catalogs. They are only observed.
+
+    Of Hudi tables the newest clean is read, so that as many commits are kept as before.
+    """
+    from lakewarden.service.commands.first_file import first_file, known_options, sound_file  # noqa: PLC0415
+    from lakewarden.service.commands.lake_facts import kept_by_cleans, options_in_catalogs, over  # noqa: PLC0415
+    from lakewarden.service.commands.places import found_at  # noqa: PLC0415
+
+    found = {place: found_at(place, exclude=exclude or (), err=sys.stderr) for place in dict.fromkeys(places)}
+    kept = kept_by_cleans([table for tables in found.values() for table in tables])
+    known = over(options_in_catalogs(found, err=sys.stderr), known_options(defaults, os.environ))
+    write = partial(first_file, found, exclude=exclude or (), kept=kept)
+    text = sound_file(write, known, file=output or CONFIG)
+    try:
+        with nullcontext(sys.stdout) if output is None else output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise PermanentError(f"{output} is there already, and is not replaced: name another file") from None
+
+
+def check_config(
+    file: Annotated[Path | None, typer.Argument(help="The configuration file. It counts before --config.")] = None,
+    config: ConfigFile = CONFIG,
+    connect: Annotated[
+        bool,
+        typer.Option("--connect", help="Try whether the store, catalogs, locks and tables that it names are reached."),
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Print every problem of a configuration, with its file, its line and its key. It changes nothing.
+
+    The exit code is 2 if there is an error. With --connect it is 1 if something is not reached.
+    """
+    if connect:
+        from lakewarden.service.commands.doctor import check_and_connect  # noqa: PLC0415
+
+        return check_and_connect(file or config, as_json=as_json, out=sys.stdout)
+    from lakewarden.service.config.check import check_config as check  # noqa: PLC0415
+
+    return check(file or config, as_json=as_json, out=sys.stdout)
+
+
+def writer_options(
+    table: Annotated[Table | None, typer.Argument(help="The id of the table.")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            help="The engine of the writer: spark (the default), flink, or another one for its format. With --all, "
+            "every engine is the default.",
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Write the options of all tables to files.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", help="The folder for the files of --all.")] = None,
+    config: ConfigFile = CONFIG,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            envvar="LAKEWARDEN_URL",
+            help="The address of the daemon. Default: as the configuration says. It is asked if there is no "
+            "configuration here, or if that does not have the table.",
+        ),
+    ] = None,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print the options for the writers of a table, or write those of all tables to files.
+
+    With --all, the exit code is 1 if a table has no options. Its reason is printed.
+    """
+    if every:
+        from lakewarden.service.commands.writer_options import write_for_all  # noqa: PLC0415
+
+        if table is not None or output is None or as_json:
+            raise typer.BadParameter("it needs --output DIR, and neither a table nor --json", param_hint="--all")
+        return write_for_all(config, output, engine=engine, out=sys.stdout)
+    if table is None or output is not None:
+        raise typer.BadParameter("name a table, or use --all with --output DIR", param_hint="TABLE")
+    from lakewarden.service.commands.writer_options import print_writer_options  # noqa: PLC0415
+
+    key = key_of(key_file)
+    return print_writer_options(
+        table, engine=engine or "spark", config=config, url=url, as_json=as_json, out=sys.stdout, key=key
+    )
 
 
 def serve(config: ConfigFile = CONFIG) -> int:
@@ -54,33 +185,12 @@ def doctor(
     more. The exit code is 1 if a check has failed, or is not proved.
     """
     if table is not None:
-        from lakewarden.service.commands.doctor.table import prove_table  # noqa: PLC0415
+        from lakewarden.service.commands.doctor import prove_table  # noqa: PLC0415
 
         return prove_table(client_of(url, key_file), table, as_json=as_json, out=sys.stdout)
-    from lakewarden.service.commands.doctor.doctor import doctor as check_all  # noqa: PLC0415
+    from lakewarden.service.commands.doctor import doctor as check_all  # noqa: PLC0415
 
     return check_all(config, as_json=as_json, out=sys.stdout)
-
-
-def inspect(
-    path: Annotated[str, typer.Argument(help="The location of the table, or catalog://NAME/NAMESPACE.TABLE.")],
-    as_json: AsJson = False,
-    as_svg: Annotated[bool, typer.Option("--svg", help="Print a picture of the timeline.")] = False,
-    config: Annotated[
-        Path | None, typer.Option("--config", help="The configuration with its catalog and its store.")
-    ] = None,
-    format_name: Annotated[
-        str | None, typer.Option("--format", help="The format of the table, if its files do not tell it.")
-    ] = None,
-) -> int:
-    """Print the state of a table, without changing it."""
-    from lakewarden.service.reporting.inspect import inspect_path  # noqa: PLC0415
-
-    if as_json and as_svg:
-        raise PermanentError("say --json or --svg, and not both")
-    return inspect_path(
-        path, as_json=as_json, as_svg=as_svg, out=sys.stdout, err=sys.stderr, config=config, format_name=format_name
-    )
 
 
 def report(
@@ -88,8 +198,7 @@ def report(
         list[str],
         typer.Argument(
             metavar="PLACE...",
-            help="A path or a pattern (s3://lake/*/*), a catalog of --config (catalog://NAME), or the address of a "
-            "catalog (thrift://HOST:9083, http://HOST:8181?warehouse=NAME).",
+            help=_PLACE,
         ),
     ],
     as_json: AsJson = False,
@@ -104,15 +213,13 @@ def report(
         str | None, typer.Option("--format", help="The format of the tables, if their files do not tell it.")
     ] = None,
     limit: Limit = 20,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, max=64, help="Tables that are read together.")] = 4,
-    timeout: Annotated[float, typer.Option("--timeout", min=1, help="The seconds that one table may take.")] = 120,
 ) -> int:
-    """Print what the tables of a lake would gain, the worst first. It needs no daemon and changes nothing.
+    """Print what the tables of a lake need, the worst first, by the defaults of a daemon. It needs none, and changes
+    nothing.
 
     The exit code is 2 if no table could be read.
     """
-    from lakewarden.service.commands.report.report import ReportOptions, print_report  # noqa: PLC0415
-    from lakewarden.service.commands.report.workers import SurveyLimits  # noqa: PLC0415
+    from lakewarden.service.commands.report import ReportOptions, print_report  # noqa: PLC0415
 
     options = ReportOptions(
         places=places,
@@ -122,7 +229,6 @@ def report(
         html=html,
         as_json=as_json,
         most=limit,
-        limits=SurveyLimits(at_once=at_once, seconds=timeout),
     )
     return print_report(options, out=sys.stdout, err=sys.stderr)
 

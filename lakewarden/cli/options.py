@@ -20,7 +20,7 @@ KEY_VARIABLE = "LAKEWARDEN_KEY"
 _CONFIG = "LAKEWARDEN_CONFIG"
 
 
-def _tables(ctx: typer.Context, incomplete: str) -> list[str]:
+def tables_that_begin(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the tables that begin so, for the completion of a shell. A daemon that does not answer has none."""
     from lakewarden.client import Client, ClientError  # noqa: PLC0415
 
@@ -45,7 +45,7 @@ KeyFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Go on showing what changes, until it has ended or Ctrl-C.")]
-Table = Annotated[str, typer.Argument(help="The id of the table.", autocompletion=_tables)]
+Table = Annotated[str, typer.Argument(help="The id of the table.", autocompletion=tables_that_begin)]
 Service = Annotated[str, typer.Argument(help="A service of the table, as in the configuration.")]
 Run = Annotated[str, typer.Argument(help="The id of the run.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Why, for other people.")]

@@ -9,13 +9,11 @@ import typer
 
 from lakewarden.cli.commands import command, group
 from lakewarden.cli.options import AsJson, KeyFile, Limit, Reason, Service, Table, Url, client_of
-from lakewarden.cli.terminal.paging import show_list
-from lakewarden.cli.terminal.showing import Column, Kind, show_items
+from lakewarden.cli.terminal import Column, Kind, show_items, show_list
 from lakewarden.client.bodies import ApprovalRequest, BarrierRequest, QuarantineRequest
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.printable import printable
-from lakewarden.service.commands.names import about_table
-from lakewarden.service.commands.printing import as_written
+from lakewarden.service.commands.printing import about_table, as_written
 
 approvals = group("Deletions beyond a budget: list and approve them.")
 quarantine = group("Services that are stopped until an operator releases them.", listing=False)

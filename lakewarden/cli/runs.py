@@ -11,8 +11,7 @@ import typer
 from lakewarden.cli.codes import Code
 from lakewarden.cli.commands import command, group
 from lakewarden.cli.options import AsJson, KeyFile, Limit, Run, Url, Watch, client_of
-from lakewarden.cli.terminal.paging import show_list
-from lakewarden.cli.terminal.showing import Column, Kind, show_fields
+from lakewarden.cli.terminal import Column, Kind, show_fields, show_list
 from lakewarden.client.bodies import RunBody, RunState
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
@@ -51,7 +50,7 @@ def list_runs(
     states = [*(state or ()), *(ACTIVE if active else ())]
     asked: Mapping[str, Any] = {"table": table, "service": service, "state": states or None}
     if watch:
-        from lakewarden.cli.terminal.watching import watch_runs  # noqa: PLC0415
+        from lakewarden.cli.terminal import watch_runs  # noqa: PLC0415
 
         _no_json(as_json)
         most = min(limit or client.PAGE, client.PAGE)
@@ -68,7 +67,7 @@ def log_of_run(
     as_json: AsJson = False,
 ) -> None:
     """Print what the worker and its JVM wrote during a run. With --json, print a JSON object a line."""
-    from lakewarden.service.commands.run_log import print_log  # noqa: PLC0415
+    from lakewarden.service.commands.run import print_log  # noqa: PLC0415
 
     print_log(client_of(url, key_file), run, follow=follow, as_json=as_json, out=sys.stdout)
 
@@ -81,7 +80,7 @@ def show_run(
     client = client_of(url, key_file)
     found = client.run(run)
     if watch and found["ended_at"] is None:
-        from lakewarden.cli.terminal.watching import watch_run  # noqa: PLC0415
+        from lakewarden.cli.terminal import watch_run  # noqa: PLC0415
 
         found = watch_run(lambda: client.run(run), quiet=as_json)
     if as_json:

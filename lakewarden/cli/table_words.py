@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from lakewarden.cli.commands import TABLES, command
-from lakewarden.cli.options import AsJson, KeyFile, Limit, Service, Table, Url, client_of
-from lakewarden.cli.terminal.paging import show_list
-from lakewarden.cli.terminal.showing import Column, Kind, show_items
+from lakewarden.cli.options import AsJson, KeyFile, Limit, Service, Table, Url, client_of, tables_that_begin
+from lakewarden.cli.terminal import Column, Kind, show_items, show_list
 from lakewarden.client.transport import DAEMON
-from lakewarden.service.commands.names import about_table
-from lakewarden.service.commands.printing import as_written
+from lakewarden.service.commands.printing import about_table, as_written
 
 
 def register(app: typer.Typer) -> None:
@@ -27,20 +26,40 @@ def register(app: typer.Typer) -> None:
     command(app, "policies", section=TABLES)(policies)
 
 
+_WHICH = (
+    "The id of a table of the daemon. Or a table that needs no daemon: a path with a slash, or "
+    "catalog://NAME/NAMESPACE.TABLE of --config."
+)
 _AT = "A past moment in RFC 3339, for example 2026-11-23T12:00:00Z: print what was decided and what ran then."
 
 
 def explain(
-    table: Table,
+    table: Annotated[str, typer.Argument(help=_WHICH, autocompletion=tables_that_begin)],
     at: Annotated[str | None, typer.Option("--at", help=_AT)] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="The configuration with the catalog, store and policies of a path.")
+    ] = None,
+    format_name: Annotated[
+        str | None, typer.Option("--format", help="The format of a path, if its files do not tell it.")
+    ] = None,
     url: Url = DAEMON,
     key_file: KeyFile = None,
     as_json: AsJson = False,
-) -> None:
-    """Print why the services of a table run or do not."""
+) -> int | None:
+    """Print what would run on a table and why: of a daemon, or of a path by the defaults of a daemon.
+
+    Of a path it reads the table once, changes nothing, and ends with 2 if a part of the table cannot be read.
+    """
     from lakewarden.service.commands.explain import explain_table  # noqa: PLC0415
 
+    if "/" in table:
+        from lakewarden.service.commands.observing import explain_path  # noqa: PLC0415
+
+        if at is not None:
+            raise typer.BadParameter("only a daemon knows the past of a table", param_hint="--at")
+        return explain_path(table, config=config, format_name=format_name, as_json=as_json, out=sys.stdout)
     explain_table(client_of(url, key_file), table, at=at, as_json=as_json, out=sys.stdout)
+    return None
 
 
 _DRY_RUN = (

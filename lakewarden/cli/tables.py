@@ -11,14 +11,12 @@ import typer
 
 from lakewarden.cli.commands import command, group
 from lakewarden.cli.options import AsJson, KeyFile, Limit, Reason, Table, Url, client_of
-from lakewarden.cli.terminal.paging import show_list
-from lakewarden.cli.terminal.showing import Column, Kind, show_fields, show_items
+from lakewarden.cli.terminal import Column, Kind, show_fields, show_items, show_list
 from lakewarden.client.bodies import ChangedTableRequest, RegisteredTableRequest
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import printable
-from lakewarden.service.commands.names import about_table
-from lakewarden.service.commands.printing import as_written
+from lakewarden.service.commands.printing import about_table, as_written
 
 app = group("The tables of a daemon: list, show, register, change, remove, pause and resume them.")
 
@@ -235,7 +233,7 @@ def pause(
 
     A commit that was permitted already goes on. What becomes of each run under way is printed.
     """
-    from lakewarden.service.commands.pausing import print_paused  # noqa: PLC0415
+    from lakewarden.service.commands.run import print_paused  # noqa: PLC0415
 
     client, named = client_of(url, key_file), _named(table, everything=everything)
     if named is None:

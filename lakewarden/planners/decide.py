@@ -82,7 +82,7 @@ def decide(
     `asked` is an operator's request through the API. It skips the trigger and the window, and never a block.
     """
     if service_state.active is not None:
-        return NotDue(reason=f"run {service_state.active} is active")
+        return NotDue(code="run_active", reason=f"run {service_state.active} is active")
     moot = next((blocker for blocker in view.blockers if blocker.moot and blocker.concerns(service)), None)
     if moot is not None:
         return DoesNotApply(reason=moot.reason)
@@ -103,26 +103,33 @@ def decide(
 def _blocked(service: Service, view: TableView, service_state: ServiceState, now: datetime) -> Blocked | None:
     """Return what forbids the service whatever its backlog is. Operators come first, then the table, then a backoff."""
     if service_state.mode is Mode.OBSERVE:
-        return Blocked(reason="the table is only observed", remedy="set its mode to plan or act")
+        return Blocked(code="observed_only", reason="the table is only observed", remedy="set its mode to plan or act")
     if service_state.paused is not None:
-        return Blocked(reason=f"paused: {service_state.paused}", remedy="resume it")
+        return Blocked(code="paused", reason=f"paused: {service_state.paused}", remedy="resume it")
     if service_state.quarantined is not None:
         return Blocked(
-            reason=f"in quarantine: {service_state.quarantined}", remedy="mend the cause, then resume the table"
+            code="quarantined",
+            reason=f"in quarantine: {service_state.quarantined}",
+            remedy="mend the cause, then resume the table",
         )
     waits_for_others = service_state.claimed or service_state.approval or service_state.unproved
     if waits_for_others is not None:
         return waits_for_others
     if view.faults:
         return Blocked(
+            code="metadata_damaged",
             reason=f"the table's metadata cannot be read whole: {view.faults[0]}",
             remedy=view.mending,
         )
     for blocker in view.blockers:
         if blocker.concerns(service):
-            return Blocked(reason=blocker.reason, remedy=blocker.remedy)
+            return Blocked(code=blocker.code, reason=blocker.reason, remedy=blocker.remedy)
     if service_state.backoff is not None and service_state.backoff.failed and now < service_state.backoff.until:
-        return Blocked(reason=f"backing off: {service_state.backoff.reason}", again_at=service_state.backoff.until)
+        return Blocked(
+            code="backing_off",
+            reason=f"backing off: {service_state.backoff.reason}",
+            again_at=service_state.backoff.until,
+        )
     return None
 
 
@@ -139,6 +146,7 @@ def _take_up(service: Service, plan: Instant, policy: Policy, service_state: Ser
     """Decide on the oldest pending plan. It is due unless another executor may be working on it."""
     if plan.guarded_until is not None and now < plan.guarded_until and plan.time not in service_state.unguarded:
         return Blocked(
+            code="guarded_by_heartbeat",
             reason=f"instant {plan.time} is guarded by the heartbeat of its executor",
             again_at=plan.guarded_until,
         )
@@ -146,13 +154,16 @@ def _take_up(service: Service, plan: Instant, policy: Policy, service_state: Ser
         return Due(reason=f"Lakewarden's plan {plan.time} waits to be completed", instant=plan.time)
     if policy.schedule is Scheduling.DAEMON and not SERVICES[service].one_plan:
         return Blocked(
+            code="plan_of_a_writer",
             reason=f"plan {plan.time} was made by a writer, and schedule: daemon leaves it to that writer",
             remedy="set schedule: both (or writer) if the table's writers leave execution to Lakewarden",
         )
     grace_ends_at = plan.requested_at + policy.grace
     if now < grace_ends_at:
         return NotDue(
-            reason=f"plan {plan.time} of another author is left to it for a grace time", again_at=grace_ends_at
+            code="left_to_its_author",
+            reason=f"plan {plan.time} of another author is left to it for a grace time",
+            again_at=grace_ends_at,
         )
     return Due(reason=f"plan {plan.time} of another author waits to be executed", instant=plan.time)
 
@@ -168,7 +179,7 @@ def _plan_anew(
     if backlog.unfinished is not None:
         return _rests(service_state.backoff, None, view, now) or Due(reason=backlog.unfinished)
     if policy.schedule is Scheduling.WRITER:
-        return NotDue(reason="its plans are made by the table's writers")
+        return NotDue(code="left_to_its_author", reason="its plans are made by the table's writers")
     idle = None if backlog.exact else service_state.idle
     resting = _rests(service_state.backoff, idle, view, now)
     if resting is not None:
@@ -177,10 +188,12 @@ def _plan_anew(
         backlog = _since_idle(backlog, idle)
     verdict = policy.trigger.judge(backlog, now)
     if not verdict.fires and not service_state.approved:
-        return NotDue(reason=verdict.reason, again_at=verdict.again_at)
+        return NotDue(code="trigger_not_reached", reason=verdict.reason, again_at=verdict.again_at)
     reason = "its deletion was approved" if service_state.approved else verdict.reason
     if policy.window is not None and not policy.window.contains(now):
-        return NotDue(reason=f"outside its window: {reason}", again_at=policy.window.next_start(now))
+        return NotDue(
+            code="outside_window", reason=f"outside its window: {reason}", again_at=policy.window.next_start(now)
+        )
     return Due(reason=reason)
 
 
@@ -200,14 +213,16 @@ def _rewrite_all(
     if resting is not None:
         return resting
     if policy.window is not None and not policy.window.contains(now):
-        return NotDue(reason=f"outside its window: {reason}", again_at=policy.window.next_start(now))
+        return NotDue(
+            code="outside_window", reason=f"outside its window: {reason}", again_at=policy.window.next_start(now)
+        )
     return Due(reason=reason)
 
 
 def _rests(backoff: Backoff | None, idle: Idle | None, view: TableView, now: datetime) -> NotDue | None:
     """Return why there is nothing to do, according to the last run. None if there may be something now."""
     if backoff is not None and now < backoff.until:
-        return NotDue(reason=backoff.reason, again_at=backoff.until)
+        return NotDue(code="after_a_run", reason=backoff.reason, again_at=backoff.until)
     if idle is not None and idle.after == last_change(view):
         return NotDue(reason="has done all there was to do, and nothing has changed since")
     return None
@@ -237,6 +252,7 @@ def _later(one: datetime | None, other: datetime | None) -> datetime | None:
 def _unproved(due: Due, lacking: str, now: datetime) -> Blocked:
     next_minute = now.replace(second=0, microsecond=0) + PROOF_AGAIN
     return Blocked(
+        code="proof_missing",
         reason=f"would run once the table is proved: {due.reason}. Not proved is {lacking}",
         remedy="`lakewarden doctor TABLE` prints each check with its cure; act_when: at_once asks for no proof",
         again_at=next_minute,

@@ -192,6 +192,7 @@ def unproved(evidence: Evidence, view: TableView) -> Blocked | None:
     match evidence.verdict:
         case ProofState.DISPROVED:
             return Blocked(
+                code="lock_not_shared",
                 reason=f"the table's writers use another lock than {evidence.lock}, or none: commit {evidence.without} "
                 "was made while no writer took it",
                 remedy="give every writer the options of `lakewarden writer-options`, or name here the lock that they "
@@ -200,6 +201,7 @@ def unproved(evidence: Evidence, view: TableView) -> Blocked | None:
         case ProofState.UNKNOWN:
             seen = f"{evidence.witnessed} of {evidence.needed} commits were seen under it"
             return Blocked(
+                code="lock_not_proved",
                 reason=f"not yet known whether the table's writers use the lock {evidence.lock}: "
                 f"{evidence.remark or seen}",
                 remedy="nothing runs until the writers' next commits are seen under it; if it must not wait, and you "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from lakewarden.planners.hooks import CommitHook
@@ -251,6 +253,27 @@ class Contradiction:
     blocks: bool = False
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sign:
+    """How a folder shows that it is a table: it has this `folder`, with a file that has a name like `file`.
+
+    Without `file` the folder is enough. Then a table with damaged metadata is found, too.
+    """
+
+    folder: str
+    file: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriterDefaults:
+    """What follows from the defaults of writers: options of a table, as a configuration has them, and remarks on what
+    does not follow. A name of a table in braces stands for that of each table.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
 class TableFormat(Protocol):
     """One lakehouse format. It turns metadata into a TableView. It starts no JVM, commits nothing and deletes nothing.
 
@@ -288,16 +311,19 @@ class TableFormat(Protocol):
         ...
 
     @property
-    def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
-        """Return the format's own names of triggers, each with the reader of its argument (None if it has no
-        argument).
-        """
+    def first_services(self) -> tuple[Service, ...]:
+        """Return the services of a first configuration, and of a table without one. They need no option."""
         ...
 
     @property
-    def thorough(self) -> TableFormat:
-        """Return the format in the form that reads all that any policy could ask for. It is for a single inspection of
-        a table.
+    def sign(self) -> Sign | None:
+        """Return how its tables are recognised. None if nothing tells them from any other folder."""
+        ...
+
+    @property
+    def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
+        """Return the format's own names of triggers, each with the reader of its argument (None if it has no
+        argument).
         """
         ...
 
@@ -334,13 +360,6 @@ class TableFormat(Protocol):
 
         Pure. `engine` is one of `writer_engines`. Commits are announced at `hook_url`. Raises PermanentError if the
         table's settings do not say how writers and Lakewarden are kept apart.
-        """
-        ...
-
-    @property
-    def notes_are_facts(self) -> bool:
-        """Whether the notes of a view speak of the table alone. Otherwise they speak of policies too, and an inspection
-        without policies leaves them out.
         """
         ...
 
@@ -392,6 +411,34 @@ class HearsOfFolders(Protocol):
 
         Any thread may call it.
         """
+        ...
+
+
+@runtime_checkable
+class ReadsWriterDefaults(Protocol):
+    """A format that has one file with the defaults of all its writers."""
+
+    def defaults_file(self, environment: Mapping[str, str]) -> Path:
+        """Return where writers on this machine have the file."""
+        ...
+
+    def options_from(self, defaults: bytes) -> WriterDefaults:
+        """Return the options of a table that follow from the file. What the file says and cannot be an option is a
+        remark: nothing is left out silently. Pure.
+        """
+        ...
+
+    def options_of(self, properties: Mapping[str, str]) -> WriterDefaults:
+        """Return the options of a table that follow from those of its writers, in the same way. Pure."""
+        ...
+
+
+@runtime_checkable
+class KeepsCommits(Protocol):
+    """A format with policies that say how many commits are kept."""
+
+    def keeping(self, commits: int) -> Mapping[Service, Mapping[str, Any]]:
+        """Return the options of services with which so many commits are kept, as a configuration has them. Pure."""
         ...
 
 

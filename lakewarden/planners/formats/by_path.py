@@ -15,11 +15,6 @@ class NamedByPath:
     """The part of a TableFormat without catalogs, trigger strategies of its own and commit hooks."""
 
     @property
-    def notes_are_facts(self) -> bool:
-        """Return False: the notes speak of policies."""
-        return False
-
-    @property
     def catalog_settings(self) -> Any:
         """Return None: tables are named by their paths."""
         return None

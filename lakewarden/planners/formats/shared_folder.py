@@ -92,6 +92,7 @@ def _made_by_a_tool(own: str, origin: MadeFrom, folder: str) -> Blocker:
     source = in_words(origin.format)
     instead = f"register {folder} as {source}" if origin.format else "maintain the table that it was made from"
     return Blocker(
+        code="shared_folder",
         reason=f"this {own.capitalize()} table is a copy of the metadata of {source}, made by {origin.tool}: the files "
         f"belong to {source}, which would lose them, and the next copy undoes what is changed here",
         remedy=f"remove it from the configuration, and {instead}. If no copies are made any more, and this table "
@@ -102,6 +103,7 @@ def _made_by_a_tool(own: str, origin: MadeFrom, folder: str) -> Blocker:
 def _two_tables(folder: str, other: FoundTable) -> Blocker:
     said = "" if other.origin is None else f", which {other.origin.tool} made from {in_words(other.origin.format)}"
     return Blocker(
+        code="shared_folder",
         reason=f"{folder} is also the folder of {other.table} ({other.file}{said}): which of the two tables a file "
         "belongs to cannot be told",
         remedy="let each table have a folder of its own. If the other one is what a migration has left, move its "

@@ -1,16 +1,27 @@
-"""A decision about one service of one table. It always has a reason for people."""
+"""A decision about one service of one table. It always has a reason for people, and a code for programs.
+
+The sentence names tables, instants and numbers, and may be worded better some day. The code stays. Each code is an
+entry of the table in `service/model/reasons.py`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
+from typing import ClassVar, assert_never
+
+OTHER = "other"
+"""The code of what has no code of its own."""
+
+NOTHING_TO_DO = "nothing_to_do"
+"""The code of a service without work now."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Due:
     """The service is to run now. `instant` is the pending plan to take up. None asks for a new plan."""
 
+    code: ClassVar[str] = "due"
     reason: str
     instant: str | None = None
 
@@ -23,6 +34,7 @@ class NotDue:
 
     reason: str
     again_at: datetime | None = None
+    code: str = NOTHING_TO_DO
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +46,7 @@ class Blocked:
     reason: str
     remedy: str | None = None
     again_at: datetime | None = None
+    code: str = OTHER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +55,7 @@ class WouldRun:
     it to run sets the mode. `instant` is as of `Due`.
     """
 
+    code: ClassVar[str] = "would_run"
     reason: str
     instant: str | None = None
 
@@ -52,6 +66,7 @@ class DoesNotApply:
     operator has nothing to do.
     """
 
+    code: ClassVar[str] = "does_not_apply"
     reason: str
 
 
@@ -64,7 +79,7 @@ MEND_THE_TABLE = "mend what the sentence names: a file, an address or a login. T
 
 def not_observed(reason: str) -> Blocked:
     """Return the decision on each service of a table that cannot be observed."""
-    return Blocked(reason=f"the table cannot be observed: {reason}", remedy=MEND_THE_TABLE)
+    return Blocked(code="not_observed", reason=f"the table cannot be observed: {reason}", remedy=MEND_THE_TABLE)
 
 
 def remedy_of(decision: Decision) -> str | None:

@@ -1,4 +1,4 @@
-"""What has to be proved before Lakewarden acts on a table, and how far it is."""
+"""What is checked before Lakewarden acts on a table, and what a check has found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Check(StrEnum):
 
 
 class ProofResult(StrEnum):
-    """The result of a check. A check that is not proved becomes ok by itself, if everything is as it should be."""
+    """The result of a check. What is not proved is not known from here, or becomes ok by itself if everything is as it
+    should be.
+    """
 
     OK = "ok"
     NOT_PROVED = "not proved"
@@ -32,9 +34,9 @@ class ProofResult(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """The result of one check of a table: what was found, and what to do about it if it is not ok."""
+    """The result of one check, of a table (`Check`) or of a machine: what was found, and what to do about it."""
 
-    check: Check
+    check: str
     result: ProofResult
     found: str
     cure: str | None = None
@@ -43,3 +45,18 @@ class Proof:
     def is_ok(self) -> bool:
         """Whether nothing has to be done."""
         return self.result is ProofResult.OK
+
+
+def proved(check: str, found: str) -> Proof:
+    """Return what is as it should be."""
+    return Proof(check=check, result=ProofResult.OK, found=found)
+
+
+def not_proved(check: str, found: str, cure: str | None = None) -> Proof:
+    """Return what cannot be told yet, or not from here."""
+    return Proof(check=check, result=ProofResult.NOT_PROVED, found=found, cure=cure)
+
+
+def wrong(check: str, found: str, cure: str | None) -> Proof:
+    """Return what is not as it should be."""
+    return Proof(check=check, result=ProofResult.WRONG, found=found, cure=cure)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from lakewarden.planners.model.decision import NotDue
+from lakewarden.planners.model.decision import OTHER, NotDue
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.lock import LockReading
 from lakewarden.planners.model.timeline import Timeline
@@ -154,7 +154,7 @@ class InnerTable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blocker:
-    """A fact about a table that blocks services: the reason, and the remedy for an operator.
+    """A fact about a table that blocks services: the reason with its code, and the remedy for an operator.
 
     An empty `services` means every service. `moot`: the services have nothing to do on a table of this kind. They do
     not apply to it, and nothing is blocked.
@@ -167,6 +167,7 @@ class Blocker:
     services: frozenset[Service] = frozenset()
     moot: bool = False
     only_if_configured: bool = False
+    code: str = OTHER
 
     def concerns(self, service: Service) -> bool:
         """Whether it blocks `service`."""

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from lakewarden.client import Client, StrangeError
 from lakewarden.planners.model.printable import printable_values
-from lakewarden.service.commands.names import about_table
-from lakewarden.service.commands.printing import as_written
+from lakewarden.service.commands.printing import about_table, as_written
 from lakewarden.service.reporting.explain.bodies import TableExplanation
 from lakewarden.service.reporting.explain.past import PastExplanation, past_written_out
 from lakewarden.service.reporting.explain.text import written_out

@@ -1,18 +1,22 @@
-"""`lakewarden trigger`: ask a running daemon for a run of a service, or say what is known of such a run."""
+"""The runs of a daemon: asked for, followed in their log, and what a pause does to them."""
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from lakewarden.client import Client, DaemonAwayError, NotFoundError
-from lakewarden.client.bodies import DryRunExplanation, RunBody
-from lakewarden.planners.model.printable import printable
+from lakewarden.client.bodies import DryRunExplanation, LogLineBody, RunBody
+from lakewarden.executors.pool.run_logs import LogLine
+from lakewarden.planners.model.printable import printable, printable_values
 from lakewarden.service.commands.explain import explained
-from lakewarden.service.commands.names import about_table
-from lakewarden.service.commands.printing import as_written, run_line
+from lakewarden.service.commands.printing import about_table, as_written, run_line
+from lakewarden.service.model.run import RunState
 from lakewarden.service.reporting.explain.bodies import TableExplanation
 from lakewarden.service.reporting.explain.text import service_written_out
+from lakewarden.service.reporting.run_log import written_out
 
 _PLANNED_WITHIN = 600.0
 
@@ -81,3 +85,66 @@ def _dry(found: DryRunExplanation, explanation: TableExplanation) -> str:
     remedy = [] if found["remedy"] is None else [f"  -> {found['remedy']}"]
     known = service_written_out(explanation, found["service"])
     return "\n".join([*(printable(one) for one in [line, *remedy]), known])
+
+
+_AGAIN_SECONDS = 1.0
+_PAGE = 1000
+
+
+def print_log(
+    client: Client,
+    run: str,
+    *,
+    follow: bool,
+    as_json: bool,
+    out: TextIO,
+    rest: Callable[[float], None] = time.sleep,
+) -> None:
+    """Print the lines of a run. With `follow`, print new lines until the run has ended. Raises ClientError."""
+    last = 0
+    while True:
+        over = not follow or client.run(run)["ended_at"] is not None  # asked before the lines, so that none is missed
+        while True:
+            page = client.run_log(run, after=last, limit=_PAGE)
+            _print(page["items"], after=last, as_json=as_json, out=out)
+            last = page["items"][-1]["number"] if page["items"] else last
+            if page["next"] is None:
+                break
+        if over:
+            return
+        rest(_AGAIN_SECONDS)
+
+
+def _print(items: list[LogLineBody], *, after: int, as_json: bool, out: TextIO) -> None:
+    if as_json:
+        for one in items:
+            print(json.dumps(printable_values(one)), file=out)
+    else:
+        for line in written_out([LogLine(**one) for one in items], after=after):
+            print(printable(line, most=100_000, lines=True), file=out)
+    out.flush()
+
+
+_MOST_NAMED = 20
+_UNDER_WAY = {
+    RunState.QUEUED: "it has not begun. If its turn comes during the pause, it ends and has done nothing",
+    RunState.RUNNING: "its present step ends, and its next step is refused. Its plan is taken up after the pause",
+    RunState.COMMITTING: "it commits, because its commit was permitted already",
+    RunState.UNKNOWN: "its worker is gone. The timeline of the table will show how it ended",
+}
+
+
+def print_paused(client: Client, table: str | None, *, out: TextIO) -> None:
+    """Print that a table is paused, or every table, and what becomes of each run under way."""
+    print(
+        printable(f"{table or 'every table'} is paused: 'lakewarden tables resume {table or '--all'}' ends it"),
+        file=out,
+    )
+    runs = client.runs(table=table, state=[state.value for state in _UNDER_WAY], limit=_MOST_NAMED)
+    for run in runs["items"]:
+        becomes = _UNDER_WAY[RunState(run["state"])]
+        print(printable(f"run {run['id']} ({run['service']} of {run['table']}): {becomes}"), file=out)
+    if runs["next"] is not None:
+        print("'lakewarden runs list --active' shows the other runs", file=out)
+    if any(run["state"] != RunState.COMMITTING for run in runs["items"]):
+        print("'lakewarden runs cancel RUN' ends one of them for good", file=out)

@@ -13,12 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from lakewarden.planners.finding import format_at, signs
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.storage import Storages, canonical_location
 from lakewarden.planners.storage.locations import is_local, spelled_location
 from lakewarden.planners.storage.settings import Secret, StoreSettings
-from lakewarden.planners.surveying.finding import format_at
-from lakewarden.planners.surveying.registry import signs
 
 LONGEST = timedelta(seconds=5)
 """How long to wait for the next answer of one kind. A file system that is gone may never answer. A slow one does."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Policy, SettingOrigin
+from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.triggers import NumCommits, NumRewrites, TimeElapsed, Trigger, WhenAsked
 from lakewarden.service.config.daemon.settings import Asking, BudgetSettings
@@ -45,6 +46,14 @@ def policy_of(service: Service, settings: ServiceSettings, options: Settings | N
         spark=settings.spark,
         session={str(key): value for key, value in settings.session.items()},
     )
+
+
+def first_policies(table_format: TableFormat) -> Mapping[Service, Policy]:
+    """Return the policies that the services of a first configuration have: with each default of the daemon."""
+    return {
+        service: policy_of(service, ServiceSettings(), table_format.services[service]())
+        for service in table_format.first_services
+    }
 
 
 def _trigger(service: Service, settings: ServiceSettings) -> Trigger:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun, remedy_of
+from lakewarden.planners.model.decision import OTHER, Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun, remedy_of
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 
@@ -21,6 +21,7 @@ class DecisionRow:
     remedy: str | None
     again_at: datetime | None
     decided_at: datetime
+    code: str = OTHER
 
     @classmethod
     def of(cls, table: TableId, service: Service, decision: Decision, at: datetime) -> DecisionRow:
@@ -33,6 +34,7 @@ class DecisionRow:
             remedy=remedy_of(decision),
             again_at=decision.again_at if isinstance(decision, NotDue | Blocked) else None,
             decided_at=at,
+            code=decision.code,
         )
 
     def as_decision(self) -> Decision:
@@ -41,13 +43,13 @@ class DecisionRow:
             case "Due":
                 return Due(reason=self.reason)
             case "Blocked":
-                return Blocked(reason=self.reason, remedy=self.remedy, again_at=self.again_at)
+                return Blocked(code=self.code, reason=self.reason, remedy=self.remedy, again_at=self.again_at)
             case "WouldRun":
                 return WouldRun(reason=self.reason)
             case "DoesNotApply":
                 return DoesNotApply(reason=self.reason)
             case _:
-                return NotDue(reason=self.reason, again_at=self.again_at)
+                return NotDue(code=self.code, reason=self.reason, again_at=self.again_at)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -87,6 +87,7 @@ class Claims:
         except Exception as bug:  # the failure of one table must not end the daemon
             log.exception("claim_not_kept", table=table.id)
             self._unfit[table.id] = Blocked(
+                code="claimed_elsewhere",
                 reason=f"its claim cannot be kept: {UnknownError.unforeseen(bug)}",
                 remedy="report it with the log of the daemon; mode plan needs no claim",
             )
@@ -177,6 +178,7 @@ class Claims:
         if claim is not None and claim.ahead > CLOCKS_APART:
             ahead = f"{round(claim.ahead.total_seconds())}s"
             return Blocked(
+                code="clock_ahead",
                 reason=f"this daemon's clock is {ahead} ahead of the clock of the table's "
                 "storage: a commit with such a time would make the next commits of the writers fail, and deletions "
                 "would come too early",
@@ -187,11 +189,13 @@ class Claims:
             return None
         if known.claim is None:
             return Blocked(
+                code="claimed_elsewhere",
                 reason=f"claimed by a daemon that writes claims of another form: {claim.location}",
                 remedy="stop the other daemon, or delete the file if it is certainly gone",
             )
         silent_after = format_duration(known.claim.silent_after)
         return Blocked(
+            code="claimed_elsewhere",
             reason=f"claimed by another daemon that shares no store with this one: {known.claim.who}",
             remedy=f"stop one of the two, or let them share a store. If this table is a copy of one that the other "
             f"serves, or the other is gone, nothing renews the claim: it ends by itself {silent_after} after we first "

@@ -14,10 +14,9 @@ from typing import assert_never
 from lakewarden.planners.lock_proof import Evidence, ProofState, summary
 from lakewarden.planners.model.decision import MEND_THE_TABLE, Blocked
 from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.proof import Check, Proof, ProofResult
+from lakewarden.planners.model.proof import Check, Proof, not_proved, proved, wrong
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import Blocker, KeptMore, TableView
-from lakewarden.service.model.reasons import code_of
 
 CLOCKS_APART = timedelta(minutes=1)
 """A timeline that is further ahead of the daemon than this shows that a clock is wrong."""
@@ -59,8 +58,8 @@ def proofs(facts: ProofFacts) -> tuple[Proof, ...]:
     """Return the result of every check."""
     if facts.view is None:
         if facts.failure is None:
-            return (_waits(Check.TABLE, "it was not observed yet", "wait for its first observation"),)
-        return (_wrong(Check.TABLE, facts.failure, MEND_THE_TABLE),)
+            return (not_proved(Check.TABLE, "it was not observed yet", "wait for its first observation"),)
+        return (wrong(Check.TABLE, facts.failure, MEND_THE_TABLE),)
     return tuple(_of_view(facts, facts.view))
 
 
@@ -74,59 +73,63 @@ def in_words(found: Sequence[Proof]) -> str:
     return "; ".join(f"{one.check}: {one.found}" for one in found)
 
 
-def _of_view(facts: ProofFacts, view: TableView) -> Iterator[Proof]:
+def proofs_of_view(table: Table, view: TableView, now: datetime) -> Iterator[Proof]:
+    """Yield the results of the checks that need no daemon: one look at the table is enough for them."""
     whole = [one for one in view.blockers if not one.services and not one.moot]
-    yield _table(facts, view, [one for one in whole if _code(one) not in _OF_LOCKS | _OF_ZONES])
-    yield _lock(facts, [one for one in view.blockers if _code(one) in _OF_LOCKS])
+    yield _table(view, [one for one in whole if one.code not in _OF_LOCKS | _OF_ZONES])
+    locks = [one for one in view.blockers if one.code in _OF_LOCKS]
+    if locks:
+        yield wrong(Check.LOCK, locks[0].reason, locks[0].remedy)
+    yield _readers(view)
+    zones = [one for one in whole if one.code in _OF_ZONES]
+    if zones:
+        yield wrong(Check.ZONE, zones[0].reason, zones[0].remedy)
+    else:
+        yield proved(Check.ZONE, f"its workers use {table.zone}, and nothing on the timeline contradicts that")
+    yield _clock(view, now)
+
+
+def _of_view(facts: ProofFacts, view: TableView) -> Iterator[Proof]:
+    here = {one.check: one for one in proofs_of_view(facts.table, view, facts.now)}
+    yield here[Check.TABLE] if facts.failure is None else wrong(Check.TABLE, facts.failure, MEND_THE_TABLE)
+    yield here.get(Check.LOCK) or _lock(facts)
     yield from _heartbeats(facts)
     yield from _hook(facts)
     yield _alone(facts)
     if facts.claimed is None:
-        yield _ok(Check.CLAIM, "no daemon with another store has claimed it")
+        yield proved(Check.CLAIM, "no daemon with another store has claimed it")
     else:
-        yield _wrong(Check.CLAIM, facts.claimed.reason, facts.claimed.remedy)
-    yield _readers(view)
+        yield wrong(Check.CLAIM, facts.claimed.reason, facts.claimed.remedy)
+    yield here[Check.READERS]
     yield _retention(facts.table, facts.kept_by_others)
-    zones = [one for one in whole if _code(one) in _OF_ZONES]
-    if zones:
-        yield _wrong(Check.ZONE, zones[0].reason, zones[0].remedy)
-    else:
-        yield _ok(Check.ZONE, f"its workers use {facts.table.zone}, and nothing on the timeline contradicts that")
-    yield _clock(view, facts.now)
+    yield here[Check.ZONE]
+    yield here[Check.CLOCK]
     yield _workers(facts)
 
 
-def _code(blocker: Blocker) -> str:
-    return code_of(Blocked(reason=blocker.reason))
-
-
-def _table(facts: ProofFacts, view: TableView, blockers: Sequence[Blocker]) -> Proof:
-    if facts.failure is not None:
-        return _wrong(Check.TABLE, facts.failure, MEND_THE_TABLE)
+def _table(view: TableView, blockers: Sequence[Blocker]) -> Proof:
     if view.faults:
-        return _wrong(Check.TABLE, view.faults[0], "restore the part of the metadata that cannot be read")
+        return wrong(Check.TABLE, view.faults[0], "restore the part of the metadata that cannot be read")
     if blockers:
-        return _wrong(Check.TABLE, blockers[0].reason, blockers[0].remedy)
-    return _ok(Check.TABLE, f"its metadata is read: version {view.version}")
+        return wrong(Check.TABLE, blockers[0].reason, blockers[0].remedy)
+    return proved(Check.TABLE, f"its metadata is read: version {view.version}")
 
 
-def _lock(facts: ProofFacts, blockers: Sequence[Blocker]) -> Proof:
-    if blockers:
-        return _wrong(Check.LOCK, blockers[0].reason, blockers[0].remedy)
+def _lock(facts: ProofFacts) -> Proof:
     evidence = facts.evidence
     if evidence is None:
         if facts.table.mode is Mode.OBSERVE:
-            return _waits(Check.LOCK, "the lock is watched from the mode plan on", "set mode to plan or act")
-        return _ok(Check.LOCK, "no lock has to be proved: by the format, or because the options say so")
+            return not_proved(Check.LOCK, "the lock is watched from the mode plan on", "set mode to plan or act")
+        return proved(Check.LOCK, "no lock has to be proved: by the format, or because the options say so")
     match evidence.verdict:
         case ProofState.PROVED:
-            return _ok(Check.LOCK, summary(evidence))
+            return proved(Check.LOCK, summary(evidence))
         case ProofState.UNKNOWN:
             cure = "wait for the next commits; a lock that is never taken is not the one of the writers"
-            return _waits(Check.LOCK, summary(evidence), cure)
+            return not_proved(Check.LOCK, summary(evidence), cure)
         case ProofState.DISPROVED:
             cure = "give all writers the options of `lakewarden writer-options`, then resume the table"
-            return _wrong(Check.LOCK, summary(evidence), cure)
+            return wrong(Check.LOCK, summary(evidence), cure)
         case _:
             assert_never(evidence.verdict)
 
@@ -136,12 +139,12 @@ def _heartbeats(facts: ProofFacts) -> Iterator[Proof]:
     if facts.evidence is None:
         return
     if facts.beat_at is not None:
-        yield _ok(Check.HEARTBEATS, f"a heartbeat of a write was seen at {facts.beat_at:%Y-%m-%d %H:%M:%S} UTC")
+        yield proved(Check.HEARTBEATS, f"a heartbeat of a write was seen at {facts.beat_at:%Y-%m-%d %H:%M:%S} UTC")
     elif getattr(facts.table.options, "failed_writes", None) == "lazy":
-        yield _ok(Check.HEARTBEATS, "the options declare that all writers have them (failed_writes: lazy)")
+        yield proved(Check.HEARTBEATS, "the options declare that all writers have them (failed_writes: lazy)")
     else:
         cure = "set what `lakewarden writer-options` says about failed writes; a write is seen while it is in flight"
-        yield _waits(Check.HEARTBEATS, "no write in flight has shown a heartbeat yet", cure)
+        yield not_proved(Check.HEARTBEATS, "no write in flight has shown a heartbeat yet", cure)
 
 
 def _hook(facts: ProofFacts) -> Iterator[Proof]:
@@ -150,21 +153,21 @@ def _hook(facts: ProofFacts) -> Iterator[Proof]:
         return
     if facts.hook_at is None:
         cure = "set the callback of `lakewarden writer-options`, or leave it out with proof_without: [hook]"
-        yield _waits(Check.HOOK, "no hook of the table has arrived yet", cure)
+        yield not_proved(Check.HOOK, "no hook of the table has arrived yet", cure)
     else:
-        yield _ok(Check.HOOK, f"a hook has arrived at {facts.hook_at:%Y-%m-%d %H:%M:%S} UTC")
+        yield proved(Check.HOOK, f"a hook has arrived at {facts.hook_at:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _alone(facts: ProofFacts) -> Proof:
     others = [one for one in facts.foreign_services if _completed(one) > facts.now - ALONE_FOR]
     if not others:
-        return _ok(Check.ALONE, "no other program has completed a service of it within a day")
+        return proved(Check.ALONE, "no other program has completed a service of it within a day")
     newest = max(others, key=_completed)
     cure = (
         "switch it off in the writers, jobs and optimizers of the table, as `lakewarden writer-options` says; "
         f"it is proved at {_completed(newest) + ALONE_FOR:%Y-%m-%d %H:%M} UTC if none follows"
     )
-    return _wrong(Check.ALONE, foreign_in_words(newest, len(others)), cure)
+    return wrong(Check.ALONE, foreign_in_words(newest, len(others)), cure)
 
 
 def foreign_in_words(newest: Instant, number: int) -> str:
@@ -186,22 +189,22 @@ def _completed(instant: Instant) -> datetime:
 def _readers(view: TableView) -> Proof:
     for one in view.readers:
         if one.unreadable is not None:
-            return _wrong(Check.READERS, f"{one.name}: {one.unreadable}", "correct options.readers")
-    return _ok(Check.READERS, f"the positions of {len(view.readers)} declared readers are known")
+            return wrong(Check.READERS, f"{one.name}: {one.unreadable}", "correct options.readers")
+    return proved(Check.READERS, f"the positions of {len(view.readers)} declared readers are known")
 
 
 def _retention(table: Table, kept: Mapping[Service, KeptMore]) -> Proof:
     """Return whether the policies keep what the writers kept. Readers may count on that."""
     if not kept:
-        return _ok(Check.RETENTION, "no policy of it keeps less than its writers kept")
+        return proved(Check.RETENTION, "no policy of it keeps less than its writers kept")
     said = "; ".join(f"{service}: {one.says}" for service, one in sorted(kept.items()))
     if not table.budget.asks_shorter:
-        return _ok(Check.RETENTION, f"{said}. The configuration allows it (budget.shorter_retention)")
+        return proved(Check.RETENTION, f"{said}. The configuration allows it (budget.shorter_retention)")
     cure = (
         "keep as much in the policy. If no reader needs it: set budget.shorter_retention: allow, or "
         "proof_without: [retention], and approve the first clean"
     )
-    return _wrong(Check.RETENTION, said, cure)
+    return wrong(Check.RETENTION, said, cure)
 
 
 def _clock(view: TableView, now: datetime) -> Proof:
@@ -209,29 +212,19 @@ def _clock(view: TableView, now: datetime) -> Proof:
     if newest is not None and newest > now + CLOCKS_APART:
         ahead = (newest - now).total_seconds()
         cure = "let the machines of the writers and of the daemon take the time from a server; or correct the zone"
-        return _wrong(Check.CLOCK, f"its newest instant is {ahead:.0f}s ahead of this daemon", cure)
-    return _ok(Check.CLOCK, "no instant is ahead of this daemon")
+        return wrong(Check.CLOCK, f"its newest instant is {ahead:.0f}s ahead of this daemon", cure)
+    return proved(Check.CLOCK, "no instant is ahead of this daemon")
 
 
 def _workers(facts: ProofFacts) -> Proof:
     for name in sorted(facts.table.profiles()):
         if name not in facts.slots:
             cure = "set mode: act in the file, with act_when: proved; the workers fetch their jars when they start"
-            return _waits(Check.WORKERS, f"no worker of spark.{name} is started", cure)
+            return not_proved(Check.WORKERS, f"no worker of spark.{name} is started", cure)
         if not facts.slots[name] and name not in facts.resting:
-            return _waits(Check.WORKERS, f"no worker of spark.{name} is up yet", "`lakewarden doctor` checks its JVM")
+            return not_proved(
+                Check.WORKERS, f"no worker of spark.{name} is up yet", "`lakewarden doctor` checks its JVM"
+            )
     if any(not facts.slots[name] for name in facts.table.profiles()):
-        return _ok(Check.WORKERS, "its workers are started when a run waits for them, with their jars")
-    return _ok(Check.WORKERS, "its workers are up, with their jars")
-
-
-def _ok(check: Check, found: str) -> Proof:
-    return Proof(check=check, result=ProofResult.OK, found=found)
-
-
-def _waits(check: Check, found: str, cure: str | None) -> Proof:
-    return Proof(check=check, result=ProofResult.NOT_PROVED, found=found, cure=cure)
-
-
-def _wrong(check: Check, found: str, cure: str | None) -> Proof:
-    return Proof(check=check, result=ProofResult.WRONG, found=found, cure=cure)
+        return proved(Check.WORKERS, "its workers are started when a run waits for them, with their jars")
+    return proved(Check.WORKERS, "its workers are up, with their jars")

@@ -51,6 +51,7 @@ class TakenPlaces:
 def registered_twice(others: Sequence[str]) -> Blocked:
     """Return the block of a table if its folder is registered under other ids, too."""
     return Blocked(
+        code="registered_twice",
         reason=f"its folder is also registered as {', '.join(others)}: one folder is one table, and each entry would "
         "take the plans and the files of the other for its own",
         remedy="remove one of the two entries",

@@ -121,14 +121,15 @@ class Requests:
         mark = view.rewrites_all.get(service)
         if mark is None:
             return Blocked(
+                code="unsupported_table",
                 reason=f"the {service} of a table of format {table.format} cannot rewrite all files",
                 remedy="ask for the run without rewrite_all",
             )
         if isinstance(mark, Blocker):
-            return Blocked(reason=mark.reason, remedy=mark.remedy)
+            return Blocked(code=mark.code, reason=mark.reason, remedy=mark.remedy)
         row = self._rewrites.asked(table, service, view, mark, by=by)
         if active is not None and dry_run:
-            return Blocked(reason=f"run {active.id} is active", remedy="ask again when it has ended")
+            return Blocked(code="run_active", reason=f"run {active.id} is active", remedy="ask again when it has ended")
         if active is not None:
             self._rewrites.begin(row)
             return active
@@ -208,7 +209,9 @@ class Requests:
         mode: Mode | None = None,
     ) -> Decision:
         if active is None and table.id in self._tables.held:
-            return NotDue(reason="the new settings of the table wait until its runs have ended")
+            return NotDue(
+                code="new_settings_wait", reason="the new settings of the table wait until its runs have ended"
+            )
         rewrite = rewrite or self._rewrites.of(table, service, view)
         return decide(
             service=service,

@@ -99,7 +99,11 @@ class Approvals:
         over = unapproved(_shown(row), table.budget, first=first, shorter=shorter)
         if over is None or _is_past(row, view) or _was_left(row, view):
             return None
-        return Blocked(reason=over, remedy=f"approve it: POST /v1/tables/{table.id}/services/{service}/approval")
+        return Blocked(
+            code="approval_needed",
+            reason=over,
+            remedy=f"approve it: POST /v1/tables/{table.id}/services/{service}/approval",
+        )
 
     def open(self, table: Table, view: TableView) -> tuple[Service, ...]:
         """Return the services of the table with deletions that wait for an operator. Any thread may call it."""

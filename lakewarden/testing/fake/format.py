@@ -20,7 +20,6 @@ from lakewarden.planners.ports import (
     Measured,
     Observation,
     Storage,
-    TableFormat,
     WriterEngine,
     WriterOption,
 )
@@ -81,9 +80,14 @@ class FakeFormat(NamedByPath):
         }
 
     @property
-    def thorough(self) -> TableFormat:
-        """Return the format itself."""
-        return self
+    def first_services(self) -> tuple[Service, ...]:
+        """Return none."""
+        return ()
+
+    @property
+    def sign(self) -> None:
+        """Return None."""
+        return
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return nothing. All options of a fake table may be combined."""
@@ -112,11 +116,6 @@ class FakeFormat(NamedByPath):
             for service in table.policies
         ]
         return (WriterOption(key="fake.hook", value=hook_url, why="Lakewarden hears of each commit"), *services)
-
-    @property
-    def notes_are_facts(self) -> bool:
-        """Return False: the notes speak of policies."""
-        return False
 
     def claim_location(self, table: Table) -> str | None:
         """Return a file in a folder of its own. Two executors of one plan damage a fake table, too."""
@@ -182,4 +181,6 @@ class FakeFormat(NamedByPath):
 
 FAKE = FakeFormat()
 
-_UNLOCKED = Blocker(reason="no lock keeps us and the table's writers apart", remedy="set options: {locked: true}")
+_UNLOCKED = Blocker(
+    code="lock_missing", reason="no lock keeps us and the table's writers apart", remedy="set options: {locked: true}"
+)

@@ -29,7 +29,6 @@ def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["--help"],
         ["tables", "--help"],
         ["tables", "--url", "http://127.0.0.1:9"],
-        ["inspect", "/nowhere"],
         ["explain", "orders", "--url", "http://127.0.0.1:9"],
         ["run", "orders", "clean", "--url", "http://127.0.0.1:9"],
         ["writer-options", "orders", "--config", "/nowhere"],
@@ -74,11 +73,11 @@ def test_the_configuration_may_be_named_by_the_environment(
     assert said == ["named.yaml", "given.yaml"]
 
 
-def test_inspecting_what_is_no_table_is_one_line_and_exit_code_2(
+def test_explaining_what_is_no_table_is_one_line_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The line says what is missing there."""
-    code = main(["inspect", str(tmp_path)])
+    code = main(["explain", str(tmp_path)])
 
     told = capsys.readouterr()
     assert (code, told.out, len(told.err.splitlines())) == (2, "", 1)
@@ -89,7 +88,6 @@ def test_inspecting_what_is_no_table_is_one_line_and_exit_code_2(
     [
         [],
         ["bogus"],
-        ["inspect"],
         ["explain"],
         ["writer-options"],
         ["demo", "--seconds", "0"],
@@ -104,7 +102,7 @@ def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.Cap
 
 def test_names_of_files_in_another_encoding_are_refused_with_the_remedy(tmp_path: Path) -> None:
     """Otherwise a partition with a letter beyond ASCII in its path would not be found, and taken for deleted."""
-    asked = [sys.executable, "-m", "lakewarden.cli", "inspect", str(tmp_path)]
+    asked = [sys.executable, "-m", "lakewarden.cli", "explain", str(tmp_path)]
 
     def told(**environment: str) -> subprocess.CompletedProcess[str]:
         whole = {**os.environ, "LC_ALL": "C", **environment}
@@ -118,7 +116,7 @@ def test_names_of_files_in_another_encoding_are_refused_with_the_remedy(tmp_path
 
 
 def test_a_closed_pipe_ends_the_command_quietly() -> None:
-    """`lakewarden inspect ... | head` shows no stack trace."""
+    """`lakewarden explain ... | head` shows no stack trace."""
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "lakewarden.cli", "version"]

@@ -30,7 +30,6 @@ from lakewarden.planners.ports import (
     Measured,
     Observation,
     Storage,
-    TableFormat,
     WriterEngine,
     WriterOption,
 )
@@ -78,9 +77,14 @@ class DirectoryFormat(NamedByPath):
         }
 
     @property
-    def thorough(self) -> TableFormat:
-        """Return the format itself: it looks at all folders the first time."""
-        return self
+    def first_services(self) -> tuple[Service, ...]:
+        """Return the services of a first configuration."""
+        return (Service.COMPACTION,)
+
+    @property
+    def sign(self) -> None:
+        """Return None: any folder could be one. `--format directory` says that it is."""
+        return
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return the services that touch files and miss the horizon of a restored job."""

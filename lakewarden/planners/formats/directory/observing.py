@@ -292,4 +292,4 @@ def _unexplained(folders: Mapping[str, Folder]) -> Iterator[str]:
 
 
 def _unset(key: str) -> ServiceNeeds:
-    return ServiceNeeds(rest=NotDue(reason=f"{key} is not set: nothing is touched without it"))
+    return ServiceNeeds(rest=NotDue(code="setting_missing", reason=f"{key} is not set: nothing is touched without it"))

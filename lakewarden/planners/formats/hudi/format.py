@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from lakewarden.planners.formats.hudi.archived import archived_page
 from lakewarden.planners.formats.hudi.backlog.needs import needs_commits
+from lakewarden.planners.formats.hudi.backlog.neglected import RETAINED_BY_HUDI
 from lakewarden.planners.formats.hudi.catalogs import Catalog, as_found, tables_in
 from lakewarden.planners.formats.hudi.contradictions import contradictions
+from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
 from lakewarden.planners.formats.hudi.metadata.table_properties import CLAIM, HOME
 from lakewarden.planners.formats.hudi.metadata.tokens import Tokens
 from lakewarden.planners.formats.hudi.observing import observed
+from lakewarden.planners.formats.hudi.options.named_locks import lock_named_by
 from lakewarden.planners.formats.hudi.options.service_options import (
     ArchiveOptions,
     CatalogSyncOptions,
@@ -47,8 +51,9 @@ from lakewarden.planners.ports import (
     Listing,
     Measured,
     Observation,
+    Sign,
     Storage,
-    TableFormat,
+    WriterDefaults,
     WriterEngine,
     WriterOption,
 )
@@ -105,14 +110,19 @@ class HudiFormat:
         }
 
     @property
+    def first_services(self) -> tuple[Service, ...]:
+        """Return the services of a first configuration."""
+        return (Service.COMPACTION, Service.CLUSTERING, Service.CLEAN, Service.ARCHIVE, Service.ROLLBACK)
+
+    @property
+    def sign(self) -> Sign:
+        """Return the folder `.hoodie`."""
+        return Sign(folder=HOME)
+
+    @property
     def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
         """Return the names of Hudi's own strategies."""
         return STRATEGIES
-
-    @property
-    def thorough(self) -> TableFormat:
-        """Return the format that reads what completed commits wrote, of every table."""
-        return THOROUGH
 
     @property
     def commit_hook(self) -> CommitHook | None:
@@ -146,11 +156,6 @@ class HudiFormat:
         """Return the options for the lock, multi-writer mode, the commit callback, and Lakewarden's services."""
         return writer_options(table, engine=engine, hook_url=hook_url, measured=measured)
 
-    @property
-    def notes_are_facts(self) -> bool:
-        """Return False: the notes speak of policies."""
-        return False
-
     def claim_location(self, table: Table) -> str | None:
         """Return a file in a folder of its own below `.hoodie`. No release of Hudi looks in it (docs/hudi.md)."""
         return f"{table.location}/{HOME}/{CLAIM}"
@@ -174,6 +179,31 @@ class HudiFormat:
 
         sharing = self._shared.of([table.location], storage, now=now)
         return sharing.shown_in(around(table, storage, look), now=now)
+
+    def defaults_file(self, environment: Mapping[str, str]) -> Path:
+        """Return where Hudi's writers look for `hudi-defaults.conf`."""
+        return Path(environment.get("HUDI_CONF_DIR", "/etc/hudi/conf")) / "hudi-defaults.conf"
+
+    def options_from(self, defaults: bytes) -> WriterDefaults:
+        """Return the lock that `hudi-defaults.conf` names, if it names one."""
+        return self.options_of(parse_properties(defaults))
+
+    def options_of(self, properties: Mapping[str, str]) -> WriterDefaults:
+        """Return the lock that the options of a writer name, if they name one."""
+        lock, remarks = lock_named_by(properties)
+        return WriterDefaults(options={} if lock is None else {"lock": lock}, remarks=remarks)
+
+    def keeping(self, commits: int) -> Mapping[Service, Mapping[str, Any]]:
+        """Return the options that keep so many commits. Archive keeps more of them on the timeline, as by default."""
+        by_default = ArchiveOptions()
+        more = max(0, commits - RETAINED_BY_HUDI)
+        return {
+            Service.CLEAN: {"commits_retained": commits},
+            Service.ARCHIVE: {
+                "keep_min_commits": by_default.keep_min_commits + more,
+                "keep_max_commits": by_default.keep_max_commits + more,
+            },
+        }
 
     def archived(self, table: Table, storage: Storage, *, before: datetime | None, limit: int) -> ArchivePage:
         """Return archived instants of a table version 8 or 9."""

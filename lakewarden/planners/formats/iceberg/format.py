@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -38,8 +39,8 @@ from lakewarden.planners.ports import (
     Listing,
     Measured,
     Observation,
+    Sign,
     Storage,
-    TableFormat,
     WriterEngine,
     WriterOption,
 )
@@ -47,6 +48,8 @@ from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage.content import StoreRefusedError
 from lakewarden.planners.storage.locations import named_in_catalog
 from lakewarden.planners.triggers import Trigger
+
+_METADATA = re.compile(r"\d+-[0-9a-f-]{36}.*\.metadata\.json(?:\.gz)?|v\d+(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 TIMEOUT = timedelta(seconds=20)
 """How long one attempt of an observation reads manifests. There is a second attempt if the table changes meanwhile.
@@ -97,14 +100,19 @@ class IcebergFormat:
         }
 
     @property
+    def first_services(self) -> tuple[Service, ...]:
+        """Return the services of a first configuration."""
+        return (Service.COMPACTION, Service.CLEAN, Service.ORPHANS, Service.ARCHIVE)
+
+    @property
+    def sign(self) -> Sign:
+        """Return the folder of the metadata files."""
+        return Sign(folder="metadata", file=_METADATA)
+
+    @property
     def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
         """Return none."""
         return {}
-
-    @property
-    def thorough(self) -> TableFormat:
-        """Return the format itself. It always reads all of a table's metadata."""
-        return self
 
     @property
     def commit_hook(self) -> CommitHook | None:
@@ -139,11 +147,6 @@ class IcebergFormat:
         commits.
         """
         return writer_options(table, engine=engine, hook_url=hook_url)
-
-    @property
-    def notes_are_facts(self) -> bool:
-        """Return False: the notes speak of policies."""
-        return False
 
     def claim_location(self, table: Table) -> str | None:
         """Return None: Iceberg tables need no claim. A commit is one exchange of the table's pointer. If two daemons

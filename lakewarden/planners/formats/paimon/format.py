@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -41,8 +42,8 @@ from lakewarden.planners.ports import (
     Listing,
     Measured,
     Observation,
+    Sign,
     Storage,
-    TableFormat,
     WriterEngine,
     WriterOption,
 )
@@ -107,9 +108,14 @@ class PaimonFormat(NamedByPath):
         return HOOK
 
     @property
-    def thorough(self) -> TableFormat:
-        """Return the format itself: it reads all of a table's metadata anyway."""
-        return self
+    def first_services(self) -> tuple[Service, ...]:
+        """Return the services of a first configuration."""
+        return (Service.COMPACTION, Service.CLEAN, Service.ORPHANS)
+
+    @property
+    def sign(self) -> Sign:
+        """Return the folder of the schemas."""
+        return Sign(folder="schema", file=re.compile(r"schema-\d{1,18}"))
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return an age of orphans that is less than a restored job needs."""
@@ -129,11 +135,6 @@ class PaimonFormat(NamedByPath):
     ) -> Sequence[WriterOption]:
         """Return what hands the compaction over to Lakewarden, and announces partitions that are done."""
         return writer_options(table, engine=engine, hook_url=hook_url)
-
-    @property
-    def notes_are_facts(self) -> bool:
-        """Return True: the notes speak of the table alone."""
-        return True
 
     def claim_location(self, table: Table) -> str | None:
         """Return None: if two compactions of one bucket are committed, the second one fails, and loses nothing."""

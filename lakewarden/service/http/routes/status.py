@@ -17,7 +17,7 @@ from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import errors
 from lakewarden.service.http.registered import tables_for
 from lakewarden.service.model.access import Caller, Role
-from lakewarden.service.model.reasons import CATALOGUE, code_of
+from lakewarden.service.model.reasons import CATALOGUE
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.forecasts import of_all
 from lakewarden.service.rules.forecast import Total
@@ -181,7 +181,7 @@ def blocked_of(statuses: Sequence[TableStatus]) -> list[BlockedBody]:
     for status in statuses:
         for service, decision in status.decisions.items():
             if isinstance(decision, Blocked) and service in status.table.policies:
-                groups.setdefault(code_of(decision), []).append((status, service, decision))
+                groups.setdefault(decision.code, []).append((status, service, decision))
     ordered = sorted(groups.items(), key=lambda one: (-len(one[1]), one[0]))
     return [_group(code, found) for code, found in ordered]
 

@@ -11,7 +11,6 @@ from lakewarden.planners.model.table import Policy, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import plan_bytes
 from lakewarden.service.control.plane import TableStatus
-from lakewarden.service.model.reasons import code_for
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.reporting.explain.bodies import (
@@ -200,7 +199,7 @@ def _decision(row: DecisionRow | None) -> DecisionExplanation | None:
         return None
     return DecisionExplanation(
         decision=row.decision,
-        code=code_for(row.decision, row.reason),
+        code=row.code,
         reason=row.reason,
         remedy=row.remedy,
         decided_at=row.decided_at,

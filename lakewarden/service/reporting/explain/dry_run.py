@@ -7,7 +7,6 @@ from pydantic import BaseModel
 from lakewarden.planners.model.decision import Decision, Due, WouldRun, remedy_of
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.reasons import code_of
 from lakewarden.service.model.run import Run
 from lakewarden.service.reporting.explain.assembly import forecast_explained
 from lakewarden.service.reporting.explain.bodies import ForecastExplanation
@@ -55,7 +54,7 @@ def explain_dry_run(
         service=service,
         begins=begins,
         decision=type(decision).__name__,
-        code=code_of(decision),
+        code=decision.code,
         reason=decision.reason,
         remedy=remedy_of(decision),
         instant=instant,

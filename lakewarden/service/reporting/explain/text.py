@@ -86,6 +86,8 @@ def _table(explanation: TableExplanation) -> _Lines:
 def _look(explanation: TableExplanation) -> str:
     if explanation.observed_seconds_ago is None:
         return "not yet"
+    if not explanation.poll_seconds:
+        return "now, without a daemon"
     ago, poll = span(explanation.observed_seconds_ago), span(explanation.poll_seconds)
     now = explanation.polled_every_seconds
     if now is not None and now > explanation.poll_seconds:

@@ -13,7 +13,6 @@ from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.control.plane import TableStatus
-from lakewarden.service.model.reasons import code_of
 from lakewarden.service.reporting.metrics import families as of
 from lakewarden.service.reporting.metrics.families import Family, Key
 
@@ -108,7 +107,7 @@ def _known_of(status: TableStatus, polled_ago: timedelta | None) -> Iterator[tup
         if (decision := status.decisions.get(service)) is not None:
             blocked = isinstance(decision, Blocked)
             yield _key(of.BLOCKED, service), blocked
-            yield _key(of.QUARANTINED, service), blocked and code_of(decision) == "quarantined"
+            yield _key(of.QUARANTINED, service), blocked and decision.code == "quarantined"
     if polled_ago is not None:
         yield _key(of.POLL_AGE), polled_ago.total_seconds()
         if status.polled_every is not None:

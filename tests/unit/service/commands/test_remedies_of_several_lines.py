@@ -6,11 +6,11 @@ import io
 
 from rich.console import Console
 
-from lakewarden.service.commands.doctor.doctor import print_findings
-from lakewarden.service.commands.doctor.findings import failed
-from lakewarden.service.commands.report.document import document_of
-from lakewarden.service.commands.report.lines import LakeReport, ServiceLine, TableLine, Verdict
-from lakewarden.service.commands.report.text import text_of
+from lakewarden.planners.model.decision import Blocked
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.proof import wrong
+from lakewarden.service.commands.doctor import print_proofs
+from lakewarden.service.commands.report import LakeReport, ServiceLine, TableLine, document_of, text_of
 
 REMEDY = "name the lock that the writers use:\n  lock: {provider: zookeeper}"
 
@@ -18,7 +18,7 @@ REMEDY = "name the lock that the writers use:\n  lock: {provider: zookeeper}"
 def test_a_remedy_of_doctor_keeps_its_lines() -> None:
     """No line is cut off, and no line break is a backslash."""
     out = io.StringIO()
-    print_findings([failed("table", "blocked", REMEDY)], out=out)
+    print_proofs([wrong("table", "blocked", REMEDY)], out=out)
     assert "\\n" not in out.getvalue()
     assert [one.strip() for one in out.getvalue().splitlines()[1:]] == [
         "-> name the lock that the writers use:",
@@ -28,7 +28,7 @@ def test_a_remedy_of_doctor_keeps_its_lines() -> None:
 
 def test_a_remedy_of_the_report_keeps_its_lines() -> None:
     """In the text, and as line breaks of JSON."""
-    blocked = ServiceLine(service="compaction", verdict=Verdict.BLOCKED, reason="no lock", remedy=REMEDY)
+    blocked = ServiceLine(service=Service.COMPACTION, decision=Blocked(reason="no lock", remedy=REMEDY))
     line = TableLine(location="/lake/trips", name="trips", format="hudi", services=(blocked,))
     report = LakeReport(at="2026-11-25T00:00:00Z", places=("/lake",), tables=(line,))
     console = Console(file=io.StringIO(), width=200, record=True)

@@ -15,7 +15,7 @@ from lakewarden.client import Client
 from lakewarden.executors.pool.run_logs import LogLine, RunLogs
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
-from lakewarden.service.commands.run_log import print_log
+from lakewarden.service.commands.run import print_log
 from tests.unit.service.http.conftest import ServedDaemon, make_served
 
 __all__ = ["make_served"]

@@ -4,68 +4,62 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import lakewarden
 from docs.reasons import PAGE, page
-from lakewarden.planners.model.decision import Blocked, DoesNotApply, Due, NotDue, WouldRun
+from lakewarden.planners.model.decision import NOTHING_TO_DO
 from lakewarden.planners.model.table import Mode
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.settings import Configuration
-from lakewarden.service.model.reasons import BLOCKS, CATALOGUE, CODES, OTHER, code_for, code_of
+from lakewarden.service.model.reasons import BLOCKS, CATALOGUE, CODES, NOT_APPLICABLE, WAITS
 from tests.support.sources import parsed
 
 _ROOT = Path(lakewarden.__file__).parent
-_BUILT = {"Blocked": "Blocked", "Blocker": "Blocked", "NotDue": "NotDue", "DoesNotApply": "DoesNotApply"}
-_TEXT = st.text(max_size=80)
+_MADE = {"Blocked": BLOCKS, "Blocker": BLOCKS, "NotDue": WAITS}
 
 
-def _text(node: ast.expr) -> str | None:
-    """Return a sentence as it is written, with `{}` for each value. None if it was made elsewhere."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.JoinedStr(values=parts):
-            return "".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in parts)
-        case _:
-            return None
-
-
-@cache
-def sentences() -> Sequence[tuple[str, str, str]]:
-    """Return each sentence of the package: its file, the decision that it becomes, and the sentence."""
-    return tuple(_sentences())
-
-
-def _sentences() -> Iterator[tuple[str, str, str]]:
+def _calls() -> Iterator[tuple[str, ast.Call, str]]:
+    """Yield each place that makes a block, a blocker or a wait."""
     for file in sorted(_ROOT.rglob("*.py")):
         for node in ast.walk(parsed(file)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BUILT:
-                reason = next((one.value for one in node.keywords if one.arg == "reason"), None)
-                said = None if reason is None else _text(reason)
-                if said is not None:
-                    yield str(file.relative_to(_ROOT)), _BUILT[node.func.id], said
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _MADE:
+                yield f"{file.relative_to(_ROOT)}:{node.lineno}", node, node.func.id
 
 
-def test_each_sentence_of_the_package_has_a_code_of_its_own() -> None:
-    """A new sentence needs an entry in the catalogue, or words of one. It never becomes `other`."""
-    found = list(sentences())
-    assert len(found) > 60
-    assert not [one for one in found if code_for(one[1], one[2]) == OTHER.code]
+def _code(call: ast.Call) -> ast.expr | None:
+    return next((one.value for one in call.keywords if one.arg == "code"), None)
 
 
-def test_each_block_of_the_catalogue_is_the_code_of_a_sentence() -> None:
-    """No entry is left over from a sentence that is gone. One is made where its figures are (`rules/budget.py`)."""
-    used = {code_for(decision, said) for _, decision, said in sentences() if decision == "Blocked"}
-    assert {one.code for one in BLOCKS} - used <= {"approval_needed"}
+def _constants() -> Iterator[tuple[str, str]]:
+    """Yield each text that is the code of a block, a blocker or a wait, with its place."""
+    for place, call, kind in _calls():
+        code = _code(call)
+        if isinstance(code, ast.Constant):
+            moot = any(one.arg == "moot" for one in call.keywords)
+            reasons = NOT_APPLICABLE if moot else _MADE[kind]
+            assert code.value in {one.code for one in reasons}, place
+            yield place, str(code.value)
+
+
+def test_each_code_that_the_package_makes_is_in_the_table() -> None:
+    """A new code needs its meaning and its cure."""
+    assert len(list(_constants())) > 90
+
+
+def test_each_block_names_its_code() -> None:
+    """It never becomes `other`. A wait without a code has nothing to do."""
+    assert [place for place, call, kind in _calls() if kind != "NotDue" and _code(call) is None] == []
+
+
+def test_each_block_of_the_table_is_made_somewhere() -> None:
+    """No entry is left over from a sentence that is gone."""
+    passed = {"metastore_away", "settings_refused"}  # by the function that makes the blocker
+    assert {one.code for one in (*BLOCKS, *WAITS)} - {code for _, code in _constants()} - {NOTHING_TO_DO} <= passed
 
 
 def test_the_page_has_each_code_with_its_meaning_and_cure() -> None:
@@ -79,35 +73,6 @@ def test_codes_are_words_and_each_is_there_once() -> None:
     """They are labels of metrics and parts of addresses."""
     assert len(CODES) == len(set(CODES))
     assert all(code.replace("_", "").isalpha() and code.islower() for code in CODES)
-
-
-@given(st.sampled_from([Due, NotDue, WouldRun, Blocked, DoesNotApply]), _TEXT)
-def test_whatever_a_sentence_says_it_has_a_known_code(kind: type[Due], said: str) -> None:
-    """Sentences hold names of tables and messages of stores."""
-    assert code_of(kind(reason=said)) in CODES
-
-
-@pytest.mark.parametrize(
-    ("said", "code"),
-    [
-        ("the table is only observed", "observed_only"),
-        ("paused: for the night", "paused"),
-        ("in quarantine: no lock is named", "quarantined"),
-        ("would delete 1,000 files, more than the budget of 10", "approval_needed"),
-        ("the table's metadata cannot be read whole: an index is damaged", "metadata_damaged"),
-        ("the table cannot be observed: a file is damaged", "not_observed"),
-        ("no lock is named that Lakewarden and the table's writers share", "lock_missing"),
-    ],
-)
-def test_the_beginning_of_a_sentence_counts_before_its_rest(said: str, code: str) -> None:
-    """The rest is a name or the message of another reason."""
-    assert code_for("Blocked", said) == code
-
-
-def test_the_wait_of_a_reload_is_not_taken_for_a_trigger() -> None:
-    """An operator who has changed a policy sees that it is not in force yet, and not that its trigger does not fire."""
-    waits = [said for _, kind, said in sentences() if kind == "NotDue" and "new settings" in said]
-    assert [code_for("NotDue", one) for one in waits] == ["new_settings_wait"]
 
 
 def _keys(kind: Any, seen: set[Any]) -> Iterator[str]:

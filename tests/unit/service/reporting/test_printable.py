@@ -19,8 +19,8 @@ from lakewarden import cli
 from lakewarden.cli.codes import Code
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.printable import LONGEST, printable, printable_values
+from lakewarden.service.commands.observing import explain_path
 from lakewarden.service.http.problems import Answer
-from lakewarden.service.reporting.inspect import inspect_path
 from tests.support.hudi.hudi_table import HudiTable
 
 TEXTS = st.text(st.characters(), max_size=200) | st.text(st.characters(categories=["Cc", "Cf", "Cs"]), max_size=50)
@@ -75,22 +75,21 @@ def table(tmp_path: Path) -> HudiTable:
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_inspect_shows_a_name_that_does_nothing(table: HudiTable, as_json: bool) -> None:
-    """Neither its text, nor its JSON, nor what it says on the side."""
-    out, err = io.StringIO(), io.StringIO()
-    inspect_path(str(table.folder), as_json=as_json, out=out, err=err)
+def test_explain_shows_a_name_that_does_nothing(table: HudiTable, as_json: bool) -> None:
+    """Neither its text nor its JSON does anything."""
+    out = io.StringIO()
+    explain_path(str(table.folder), config=None, format_name=None, as_json=as_json, out=out)
     assert "trips" in out.getvalue()
-    for said in (out, err):
-        assert is_printable(said.getvalue(), lines=True)
+    assert is_printable(out.getvalue(), lines=True)
     if as_json:
-        assert is_printable(json.loads(out.getvalue())["table_name"])
+        assert is_printable(json.loads(out.getvalue())["name"])
 
 
 def test_what_the_command_line_refuses_is_told_without_its_escapes(
     table: HudiTable, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Paths are input, too."""
-    assert cli.main(["inspect", f"{table.folder}/\x1b[2J\u202e"]) == Code.USAGE
+    assert cli.main(["explain", f"{table.folder}/\x1b[2J\u202e"]) == Code.USAGE
     said = capsys.readouterr()
     assert is_printable(said.err, lines=True)
     assert "[2J" in said.err

@@ -20,7 +20,6 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.model.reasons import code_of
 from lakewarden.service.model.run import RunState
 from lakewarden.testing.fake import FAKE, FakeFormat, FakeTable
 from tests.support.daemon.daemon_harness import START, DaemonHarness, HarnessClock
@@ -78,7 +77,7 @@ def test_two_tables_in_one_folder_are_blocked_by_name_before_any_run(
         assert isinstance(decision, Blocked)
         assert decision.reason.startswith(f"its folder is also registered as {other}: one folder is one table")
         assert decision.remedy == "remove one of the two entries"
-        assert code_of(decision) == "registered_twice"
+        assert decision.code == "registered_twice"
     assert "compaction plan Granted" not in harness.recorded.lines
     assert harness.lakes[ONE].log_files == 3
     asked = harness.answered(harness.status.request_run(ONE, Service.COMPACTION, by="ada"))
@@ -140,11 +139,11 @@ def test_two_names_of_one_iceberg_table_are_blocked_also_through_a_link(tmp_path
     harness.for_a_while()
 
     told = {table.id: harness.decision(Service.CLEAN, table.id) for table in tables}
-    assert {table: code_of(one) for table, one in told.items()} == dict.fromkeys(named, "registered_twice")
+    assert {table: one.code for table, one in told.items()} == dict.fromkeys(named, "registered_twice")
     assert "also registered as link:" in told[TableId("a")].reason
     assert "also registered as alone too:" in told[TableId("alone")].reason
     harness.tables = tables[:3]
     harness.compose()
     harness.for_a_while()
     alone = harness.decision(Service.CLEAN, TableId("alone"))
-    assert isinstance(alone, WouldRun) or code_of(alone) != "registered_twice"
+    assert isinstance(alone, WouldRun) or alone.code != "registered_twice"

@@ -15,6 +15,7 @@ def blockers(location: str, storage: Storage, commit: PartitionCommitOptions) ->
     """Yield why no marker can be written, if so."""
     if CommitAct.SUCCESS_FILE in commit.policy.acts and empty_files(location, storage) is None:
         yield Blocker(
+            code="unsupported_store",
             reason=f"there is no way yet to write a marker on a condition into the store of {location}",
             remedy="markers are written on local disks and S3: set the policy metastore, or remove "
             "services.partition_commit",

@@ -39,12 +39,14 @@ def metastore_state(
     try:
         look = looked(metastore, location, folders, known)
     except TemporaryError as away:
-        return MetastoreState(kept=known, blocker=_blocker(str(away), "start the metastore, or set options.metastore"))
+        return MetastoreState(
+            kept=known, blocker=_blocker("metastore_away", str(away), "start the metastore, or set options.metastore")
+        )
     except PermanentError as wrong:
         remedy = "set options.metastore to the table of the directory"
-        return MetastoreState(blocker=_blocker(str(wrong), remedy))
+        return MetastoreState(blocker=_blocker("settings_refused", str(wrong), remedy))
     return MetastoreState(look=look, kept=look)
 
 
-def _blocker(reason: str, remedy: str) -> Blocker:
-    return Blocker(reason=reason, remedy=remedy, services=frozenset({Service.PARTITION_COMMIT}))
+def _blocker(code: str, reason: str, remedy: str) -> Blocker:
+    return Blocker(code=code, reason=reason, remedy=remedy, services=frozenset({Service.PARTITION_COMMIT}))

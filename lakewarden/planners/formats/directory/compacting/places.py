@@ -20,6 +20,7 @@ def blockers(location: str, storage: Storage, options: CompactionOptions, log: s
     """Yield why no partition can be replaced, if so. `log` is the list of a streaming sink in it, or above it."""
     if not isinstance(storage, LocalStorage):
         yield Blocker(
+            code="unsupported_store",
             reason=f"partitions in the store of {location} cannot be moved away in one act",
             remedy="partitions are deleted on local disks alone: remove services.ttl",
             services=frozenset({Service.TTL}),
@@ -27,6 +28,7 @@ def blockers(location: str, storage: Storage, options: CompactionOptions, log: s
         )
         if not is_s3(location, storage):
             yield Blocker(
+                code="unsupported_store",
                 reason=f"parts in progress in the store of {location} cannot be looked at file by file",
                 remedy="such parts are deleted on local disks and S3: remove services.orphans",
                 services=frozenset({Service.ORPHANS}),
@@ -34,16 +36,23 @@ def blockers(location: str, storage: Storage, options: CompactionOptions, log: s
             )
     why = why_not_there(location, storage, options)
     if why is not None:
-        yield Blocker(reason=why, remedy=_remedy(location, storage), services=frozenset({Service.COMPACTION}))
+        yield Blocker(
+            code="unsupported_store",
+            reason=why,
+            remedy=_remedy(location, storage),
+            services=frozenset({Service.COMPACTION}),
+        )
     if log is not None:
         listed = f"{log} may list the files of {location}: Spark's streaming sink lists its files by name there"
         if why is None:
             yield Blocker(
+                code="unsupported_table",
                 reason=listed,
                 remedy="remove services.compaction: readers of that list would miss the files that were replaced",
                 services=frozenset({Service.COMPACTION}),
             )
         yield Blocker(
+            code="unsupported_table",
             reason=listed,
             remedy="remove services.ttl: readers of that list would fail at the files that were deleted",
             services=frozenset({Service.TTL}),

@@ -49,22 +49,29 @@ def blockers(
         yield broken_off(properties.damage)
     elif properties.base_file_format not in _READABLE:
         yield Blocker(
+            code="unsupported_table",
             reason=f"the table's base files are {properties.base_file_format}, which Hudi's bundle does not read here",
             remedy="remove the table's policies",
         )
     if properties.version not in KNOWN_VERSIONS:
         yield Blocker(
+            code="unsupported_version",
             reason=f"table version {properties.version} is unknown to Lakewarden",
             remedy=f"Lakewarden knows versions {', '.join(sorted(KNOWN_VERSIONS))}: upgrade Lakewarden or the table",
         )
     for instant in timeline.instants:
         if instant.pending and instant.stands_for is InstantKind.RESTORE:
             yield Blocker(
+                code="other_plan_first",
                 reason=f"restore {instant.time} is in flight",
                 remedy="wait until the restore has ended, or remove what is left of it",
             )
     if options.lock is None and options.writers == "live":
-        yield Blocker(reason="no lock is named that Lakewarden and the table's writers share", remedy=_NAME_THE_LOCK)
+        yield Blocker(
+            code="lock_missing",
+            reason="no lock is named that Lakewarden and the table's writers share",
+            remedy=_NAME_THE_LOCK,
+        )
     if options.lock is not None and options.lock_proof == "observed" and options.writers == "live":
         yield from _unseen(options.lock)
     if properties.layout is Layout.V1:
@@ -91,6 +98,7 @@ def broken_off(damage: Damage) -> Blocker:
     if "hoodie.table.ordering.fields" in damage.lacks and not damage.has_backup:
         remedy += ". If it never had any, say hoodie.record.merge.mode=COMMIT_TIME_ORDERING, here and in its writers"
     return Blocker(
+        code="properties_broken_off",
         reason=f"hoodie.properties broke off: it {', and it '.join(parts)}",
         remedy=remedy,
     )
@@ -112,6 +120,7 @@ def _hidden_by_compactions(timeline: Timeline, now: datetime) -> Iterator[Blocke
                 continue
             yield Blocker(
                 services=frozenset({service}),
+                code="guarded_by_heartbeat",
                 reason=f"{_unknown(write.time)}; if it is alive, a {service} would hide its rows on a table below "
                 "version 8",
                 remedy=BE_LAZY,
@@ -170,6 +179,7 @@ def in_the_future(timeline: Timeline, now: datetime) -> tuple[Blocker, datetime]
         return None
     ahead = format_duration(timedelta(seconds=round((ends - now).total_seconds())))
     blocker = Blocker(
+        code="instant_in_the_future",
         reason=f"instant {newest.time} is dated {ahead} ahead of this daemon's clock: what is planned before that "
         "time sorts before it",
         remedy="compare the clocks of the writer and the daemon; the services go on at that time",
@@ -185,6 +195,7 @@ def _unseen(lock: Lock) -> Iterator[Blocker]:
     """Yield what blocks services because nothing can show that the writers take the lock."""
     if not leaves_traces(lock):
         yield Blocker(
+            code="lock_not_proved",
             reason=f"a {lock.provider} lock leaves no trace when it is taken: nothing shows that the table's writers "
             "use the lock that is named",
             remedy="compare the lock options of every writer with `lakewarden writer-options`, then declare:\n"
@@ -199,6 +210,7 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]
             if service in table.policies:
                 yield Blocker(
                     services=frozenset({service}),
+                    code="does_not_apply",
                     reason="the table is copy-on-write: it has no log files to compact",
                     remedy=f"remove its {service} policy",
                     moot=True,
@@ -206,6 +218,7 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]
     if properties.layout is Layout.V1 and Service.METADATA_REBUILD in table.policies:
         yield Blocker(
             services=frozenset({Service.METADATA_REBUILD}),
+            code="index_in_the_way",
             reason="below table version 8 Hudi makes no metadata table while anything is pending",
             remedy="stop the table's writers, CALL delete_metadata_table, and let a writer's next commit make it anew",
             only_if_configured=True,
@@ -213,6 +226,7 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]
     if not properties.partitioned and Service.TTL in table.policies:
         yield Blocker(
             services=frozenset({Service.TTL}),
+            code="does_not_apply",
             reason="the table has no partitions that could expire",
             remedy="remove its ttl policy",
             moot=True,

@@ -94,6 +94,7 @@ def blockers(untold: Collection[str]) -> tuple[Blocker, ...]:
     return (
         Blocker(
             services=frozenset({Service.ARCHIVE}),
+            code="other_plan_first",
             reason=f"the catalog still lists partitions that {min(untold)} deleted: it is told before an archive",
             remedy="find out why catalog_sync does not tell it, or remove the table's catalog_sync policy",
         ),

@@ -44,6 +44,7 @@ def named_folders(location: str, storage: Storage) -> Mapping[str, str]:
 def blocker(found: str) -> Blocker:
     """Return the blocker for such a folder. It blocks every service, because every commit may write there."""
     return Blocker(
+        code="moved_or_copied",
         reason=f"{found}: what Hudi writes or deletes there may be another table's",
         remedy="make it a folder inside the table, or remove the property that names it",
     )

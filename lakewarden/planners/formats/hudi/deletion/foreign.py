@@ -173,6 +173,7 @@ def blockers(plans: Iterable[ForeignPlan]) -> Iterator[Blocker]:
         original = "" if home is None else f". The table looks like a copy of the one in {_shown(home)}, or was moved"
         yield Blocker(
             services=plan.services,
+            code="moved_or_copied",
             reason=f"{plan}: it is not executed{original}",
             remedy=f"if the table is a copy or was moved: delete {plan.file}, and the file of its time with .inflight. "
             "It is planned anew. If both places are one folder: register the table under the path that its writers "

@@ -160,6 +160,7 @@ def blockers(positions: Iterable[ReaderPosition]) -> Iterable[Blocker]:
         if one.unreadable is not None:
             yield Blocker(
                 services=frozenset({Service.CLEAN, Service.ARCHIVE}),
+                code="reader_not_readable",
                 reason=f"the position of reader {one.name} cannot be read: {one.unreadable}",
                 remedy="correct the place of its position, or remove the reader from options.readers if it is gone",
             )

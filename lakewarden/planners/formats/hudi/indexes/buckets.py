@@ -63,7 +63,12 @@ def why_not_clustered(declared: BucketIndex | None, location: str, storage: Stor
 
 
 def _not_clustered(what: str, remedy: str) -> Blocker:
-    return Blocker(services=frozenset({Service.CLUSTERING}), reason=f"the table's writers {what}", remedy=remedy)
+    return Blocker(
+        services=frozenset({Service.CLUSTERING}),
+        code="writers_do_not_block",
+        reason=f"the table's writers {what}",
+        remedy=remedy,
+    )
 
 
 _NO_POLICY = "remove its clustering policy"

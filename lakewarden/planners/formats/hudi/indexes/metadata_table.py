@@ -62,6 +62,7 @@ def unusable(
     services = frozenset(Service) - BY_HAND
     if properties.has_metadata_table and not metadata:
         return Blocker(
+            code="index_in_the_way",
             reason="the properties name a metadata table (hoodie.table.metadata.partitions), and .hoodie/metadata is "
             "gone: writers that use it fail, and so would a service",
             remedy="let one writer commit with hoodie.metadata.enable=false, which takes it out of the properties: the "
@@ -73,6 +74,7 @@ def unusable(
     if not unknown:
         return None
     return Blocker(
+        code="index_in_the_way",
         reason=f"the metadata table lacks {len(unknown)} commits of the table, the first of them {unknown[0]}: readers "
         "and services that list files by it miss what they wrote",
         remedy="let no writer set hoodie.metadata.enable=false beside others, add services: {metadata_rebuild: {}} and "

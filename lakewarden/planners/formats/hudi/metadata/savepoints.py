@@ -179,17 +179,20 @@ def blockers(timeline: Timeline, *, ours: str | None, wanted: bool) -> Iterator[
         if one.time == ours:
             yield Blocker(
                 services=frozenset(Service) - {Service.SAVEPOINT},
+                code="other_plan_first",
                 reason=f"a run of Lakewarden is at savepoint {one.time}, or has left it unfinished",
                 remedy="if it is unfinished, the next run of savepoint undoes it: set that policy, and mode act",
             )
         else:
             yield Blocker(
+                code="other_plan_first",
                 reason=f"savepoint {one.time} is in flight",
                 remedy="wait until the savepoint has ended, or remove what is left of it",
             )
     for clean in timeline.pending(Service.CLEAN) if wanted else ():
         yield Blocker(
             services=frozenset({Service.SAVEPOINT}),
+            code="other_plan_first",
             reason=f"clean {clean.time} is pending, and goes first",
             remedy="wait until the clean has ended, or approve its deletion if it waits for that",
         )

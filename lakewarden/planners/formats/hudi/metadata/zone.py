@@ -74,6 +74,7 @@ def find_zone(
         return ZoneFinding(
             zone=timezone(offset),
             blocker=Blocker(
+                code="zone_not_proved",
                 reason=f"its instants are stamped in {_offset_name(offset)}, its session workers run in {workers.key}",
                 remedy="serve the table with a spark profile in the timezone of its writers; if the table was "
                 f"copied and the times of its files mean nothing, {_DECLARE}",
@@ -84,7 +85,9 @@ def find_zone(
     why = "the times of its files do not fit its instants" if seen else "none of its instants can tell"
     return ZoneFinding(
         zone=UTC if stated == "UTC" else workers,
-        blocker=Blocker(reason=f"the zone of its timeline is not proved: {why}", remedy=_DECLARE),
+        blocker=Blocker(
+            code="zone_not_proved", reason=f"the zone of its timeline is not proved: {why}", remedy=_DECLARE
+        ),
     )
 
 
@@ -93,12 +96,16 @@ def _as_declared(declared: str, workers: ZoneInfo) -> ZoneFinding:
         zone = ZoneInfo(declared)
     except (ZoneInfoNotFoundError, ValueError):
         reason = f"options.timeline_timezone is {declared!r}, which is no zone of the IANA database"
-        return ZoneFinding(zone=workers, blocker=Blocker(reason=reason, remedy="name one, as in 'Europe/Paris'"))
+        return ZoneFinding(
+            zone=workers,
+            blocker=Blocker(code="settings_refused", reason=reason, remedy="name one, as in 'Europe/Paris'"),
+        )
     if _same(zone, workers):
         return ZoneFinding(zone=zone)
     return ZoneFinding(
         zone=zone,
         blocker=Blocker(
+            code="zone_not_proved",
             reason=f"its timeline is in {declared}, but its session workers run in {workers.key}",
             remedy=f"serve the table with a spark profile with timezone: {declared}",
         ),

@@ -141,6 +141,7 @@ def not_deleted(table: Table, options: HudiTableOptions, found: Names | None) ->
         return None
     return Blocker(
         services=frozenset({Service.TTL}),
+        code="writers_do_not_block",
         reason=f"the table's writers do not block: {GIVEN_AGAIN}",
         remedy="remove its ttl policy, and delete old rows by their keys",
     )

@@ -182,7 +182,7 @@ def _of_these(options: RewriteOptions) -> str:
 def _refused(service: Service, wrong: ContradictoryThresholdsError | UnknownFieldError) -> Blocker:
     settings = "where" if isinstance(wrong, UnknownFieldError) else "target_file_size, min_file_size and max_file_size"
     remedy = f"set {settings} in the options of its {service} policy anew"
-    return Blocker(services=frozenset({service}), reason=str(wrong), remedy=remedy)
+    return Blocker(code="settings_refused", services=frozenset({service}), reason=str(wrong), remedy=remedy)
 
 
 def _rewrite(
@@ -276,11 +276,15 @@ def _clean(facts: NeedFacts) -> ServiceNeed:
     try:
         expiry = expirable(facts.metadata, options, facts.options, facts.now)
     except NoSuchBranchError as missing:
-        blocker = Blocker(services=frozenset({Service.CLEAN}), reason=missing.reason, remedy=missing.remedy)
+        blocker = Blocker(
+            code="settings_refused", services=frozenset({Service.CLEAN}), reason=missing.reason, remedy=missing.remedy
+        )
         return ServiceNeed(blocker=blocker)
     except PermanentError as wrong:
         remedy = "or set max_snapshot_age and min_snapshots_to_keep in the options of its clean policy"
-        blocker = Blocker(services=frozenset({Service.CLEAN}), reason=str(wrong), remedy=remedy)
+        blocker = Blocker(
+            code="settings_refused", services=frozenset({Service.CLEAN}), reason=str(wrong), remedy=remedy
+        )
         return ServiceNeed(blocker=blocker)
     if not expiry.ids and not expiry.refs:
         reason = f"none of {len(facts.metadata.snapshots)} snapshots may expire yet"
@@ -364,7 +368,11 @@ def _archive(facts: NeedFacts) -> ServiceNeed:
     why = None if options.metadata_versions is None else why_files_stay(facts.metadata)
     if why is not None:  # else each commit would delete metadata files
         remedy = f"remove metadata_versions from the options of its archive policy, or {why.remedy}"
-        return ServiceNeed(blocker=Blocker(services=frozenset({Service.ARCHIVE}), reason=why.reason, remedy=remedy))
+        return ServiceNeed(
+            blocker=Blocker(
+                code="files_needed_elsewhere", services=frozenset({Service.ARCHIVE}), reason=why.reason, remedy=remedy
+            )
+        )
     notes = []
     if len(small) >= options.small_manifests:
         notes.append(f"{len(small)} small manifests of {len(facts.manifests)} are written anew")

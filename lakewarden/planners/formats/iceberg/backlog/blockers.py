@@ -91,17 +91,20 @@ def blockers(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[
     """Yield what blocks services, the gravest first."""
     if metadata.format_version > NEWEST_VERSION:
         yield Blocker(
+            code="unsupported_version",
             reason=f"format version {metadata.format_version} is unknown to Lakewarden",
             remedy=f"it knows versions 1 to {NEWEST_VERSION}: upgrade Lakewarden",
         )
     if is_encrypted(metadata):
         yield Blocker(
+            code="unsupported_table",
             reason=f"the table is encrypted ({'encryption-keys' if metadata.has_keys else 'encryption.key-id'}): "
             "Lakewarden has no keys to read its manifests with",
             remedy="remove it from the configuration, and let an engine that has the keys maintain it",
         )
     if _lies_elsewhere(metadata):
         yield Blocker(
+            code="moved_or_copied",
             reason=f"the table with the metadata file {metadata.file} says that it lies in {metadata.location}: it was "
             "moved, or it is a copy and names the files of another table",
             remedy="register it where it says that it lies; make a copy with Iceberg's rewrite_table_path",
@@ -110,6 +113,7 @@ def blockers(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[
     if foreign:
         yield Blocker(
             services=_READING,
+            code="unsupported_table",
             reason=f"the table has columns of type {', '.join(foreign)}, which Iceberg cannot hand to Spark 3.5",
             remedy="remove its compaction, clustering and table_stats policies: its other services are not concerned",
         )
@@ -118,6 +122,7 @@ def blockers(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[
     if elsewhere:
         yield Blocker(
             services=frozenset({Service.CLEAN}),
+            code="moved_or_copied",
             reason=f"{elsewhere[0]} is {metadata.properties[elsewhere[0]]}, outside the table's folder "
             f"{metadata.location}: what lies there may belong to others, and is not deleted",
             remedy=REMEDY,
@@ -133,6 +138,7 @@ def unknown_to_java(metadata: TableMetadata) -> Iterator[Blocker]:
     codec = metadata.properties.get(_CODEC, "").lower()
     if metadata.file.endswith(_BY_ZSTD) or codec == "zstd":
         yield Blocker(
+            code="unsupported_table",
             reason="the table's metadata files are compressed by zstd, which Iceberg's client for Java does not know: "
             f"no service can open the table ({_CODEC} is {shown(codec)})",
             remedy=f"set {_CODEC}=gzip with the engine that writes the table, and commit to it",
@@ -150,6 +156,7 @@ def two_vectors(files: Iterable[LiveFile]) -> Iterator[Blocker]:
         if one.references in seen:
             yield Blocker(
                 services=_READING,
+                code="doubled_vectors",
                 reason=f"a data file in {one.partition or 'the table'} has two deletion vectors: no engine reads it",
                 remedy="find the writer that made the second one; replace both by one vector with the rows of both "
                 "(Table.newRowDelta of Iceberg's API, with removeDeletes and addDeletes, and with validateFromSnapshot "
@@ -162,10 +169,11 @@ def two_vectors(files: Iterable[LiveFile]) -> Iterator[Blocker]:
 def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:
     """Yield what forbids every deletion."""
     if (why := why_files_stay(metadata)) is not None:
-        yield Blocker(services=_DELETING, reason=why.reason, remedy=why.remedy)
+        yield Blocker(code="files_needed_elsewhere", services=_DELETING, reason=why.reason, remedy=why.remedy)
     if _TABLE_BUCKET.match(metadata.location):
         yield Blocker(
             services=_DELETING,
+            code="unsupported_store",
             reason=f"the table lies in a table bucket of S3 Tables ({metadata.location}), which takes only files with "
             "names of Iceberg: clean and orphans keep their plan in a file beside the table",
             remedy=LEAVE_TO_TABLE_BUCKET,
@@ -174,6 +182,7 @@ def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:
     if inline:
         yield Blocker(
             services=_DELETING,
+            code="unsupported_version",
             reason=f"snapshot {inline[0]} has no manifest list, as the first releases of Iceberg wrote it: which "
             "files it needs is not known",
             remedy="expire it by hand (CALL system.expire_snapshots with snapshot_ids)",
@@ -181,6 +190,7 @@ def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:
     if _is_a_root(metadata.location):
         yield Blocker(
             services=frozenset({Service.ORPHANS}),
+            code="moved_or_copied",
             reason=f"the table's location {metadata.location} is no folder of its own: what lies there may belong to "
             "others",
             remedy="remove its orphans policy",

@@ -102,7 +102,7 @@ def needs_of(
 def _without_locks(table: Table, metadata: TableMetadata) -> Iterator[Blocker]:
     why = why_commits_may_be_lost(metadata.properties, table.catalog)
     if why is not None:
-        yield Blocker(services=COMMITTING, reason=why.reason, remedy=why.remedy)
+        yield Blocker(code="lock_missing", services=COMMITTING, reason=why.reason, remedy=why.remedy)
 
 
 def _rowless(holdings: Holdings) -> Iterator[str]:

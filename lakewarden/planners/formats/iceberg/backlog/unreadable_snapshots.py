@@ -88,6 +88,7 @@ def blocked_by_lost_manifests(
         if not stay:
             yield Blocker(
                 services=frozenset({Service.ORPHANS}),
+                code="manifest_list_lost",
                 reason=f"{file.holder(metadata)} has lost its manifest{file.what}, and has not expired yet",
                 remedy="nothing if clean runs: it expires the snapshot. Then orphans deletes the files that it alone "
                 "needed",
@@ -96,6 +97,7 @@ def blocked_by_lost_manifests(
         held = replace(file, snapshots=stay)
         yield Blocker(
             services=frozenset(DELETING),
+            code="manifest_list_lost",
             reason=f"{held.holder(metadata)} has lost its manifest{held.what}: which files it needs is not known",
             remedy=held.remedy(metadata),
         )

@@ -184,6 +184,7 @@ def _another_line(names: Iterable[str], metadata: TableMetadata, folder: str, st
         follows = other is not None and other.uuid == metadata.uuid and other.metadata_log[-1:]
         if follows and follows[0].rpartition("/")[2] in unknown:
             return Blocker(
+                code="pointer_behind",
                 reason=f"{folder}/{name} is a version of this table beside those that the catalog knows: another "
                 "catalog, or another name, holds the table, too, and its versions may need the files that this one "
                 "does not",
@@ -235,11 +236,13 @@ def _ahead(path: str, metadata: TableMetadata, *, broken: str) -> Blocker:
     )
     if broken:
         return Blocker(
+            code="pointer_behind",
             reason=f"{path} is a newer version of this table than {current}, which the catalog names, and cannot be "
             f"read ({broken}): the pointer was set back, or another catalog holds the table, too",
             remedy=f"{back}; {forth}, after what it lacks is restored",
         )
     return Blocker(
+        code="pointer_behind",
         reason=f"{path} is a newer version of this table than {current}, which the catalog names: another catalog "
         "holds the table, too, and is ahead, or the pointer was set back (in a Hadoop catalog version-hint.text, with "
         "versions after it deleted)",

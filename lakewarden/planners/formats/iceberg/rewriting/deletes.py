@@ -156,6 +156,7 @@ def blocked_by_dropped_columns(digests: Iterable[ManifestDigest], metadata: Tabl
         again = _CURRENT if column.is_whole else _IN_A_STRUCT if "." in column.name else _ADDED_AGAIN
         yield Blocker(
             services=_NEEDS_ROWS,
+            code="deletes_by_dropped_column",
             reason=f"{named[number]} deletes rows by the column {column.name} (field {number}), which was dropped: no "
             "engine applies its deletes, and the current rows cannot be read",
             remedy="have the column again under its field id "

@@ -45,9 +45,14 @@ def mark_of(metadata: TableMetadata) -> str | Blocker:
     """Return the mark of a rewrite of all files that the table has now, or why there can be none."""
     current = metadata.current_snapshot
     if current is None:
-        return Blocker(reason="the table has no snapshot, so it has no file to rewrite", remedy="write to it first")
+        return Blocker(
+            code="unsupported_table",
+            reason="the table has no snapshot, so it has no file to rewrite",
+            remedy="write to it first",
+        )
     if not current.sequence:
         return Blocker(
+            code="unsupported_version",
             reason="the current snapshot has no sequence number, as in format version 1, so a rewrite of all files "
             "could not tell them from later ones",
             remedy="upgrade the table to format version 2, and let a writer commit once",

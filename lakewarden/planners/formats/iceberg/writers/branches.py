@@ -37,7 +37,7 @@ def kept_off_for_branches(
         f"branch {shown(ref.name)} is ahead of main, last written at {written}: after a commit of Lakewarden "
         f"fast_forward could not publish it. It is waited for as long as {outage}"
     )
-    return dict.fromkeys(_COMMITTING, NotDue(reason=reason, again_at=until))
+    return dict.fromkeys(_COMMITTING, NotDue(code="writers_first", reason=reason, again_at=until))
 
 
 def _ahead_of_main(metadata: TableMetadata) -> Iterator[tuple[Ref, Snapshot]]:

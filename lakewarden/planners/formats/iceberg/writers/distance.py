@@ -62,10 +62,12 @@ def kept_off(
             f"Lakewarden committed last at {on_the_clock(last.requested_at, now)}: beside writers that MERGE, UPDATE "
             f"or DELETE its commits keep a distance of {format_duration(options.distance)}"
         )
-        wait = NotDue(reason=reason, again_at=last.requested_at + options.distance)
+        wait = NotDue(code="writers_first", reason=reason, again_at=last.requested_at + options.distance)
         found |= dict.fromkeys(_SPACED, wait)
     if silence is not None and silence.begins <= now < silence.ends:
-        rest = NotDue(reason=_fell_silent(silence, activity.update_interval, now), again_at=silence.ends)
+        rest = NotDue(
+            code="writers_first", reason=_fell_silent(silence, activity.update_interval, now), again_at=silence.ends
+        )
         found |= dict.fromkeys(REWRITES, rest)
     return found
 
@@ -80,7 +82,7 @@ def kept_off_by_time(metadata: TableMetadata, now: datetime) -> Mapping[Service,
         f"the newest commit is dated {newest:%Y-%m-%d %H:%M:%S} UTC, {_rounded(newest - now)} ahead of this daemon's "
         "clock: Iceberg refuses a commit with an earlier time, so compare the clocks of the writer and the daemon"
     )
-    return dict.fromkeys(COMMITTING, NotDue(reason=reason, again_at=newest))
+    return dict.fromkeys(COMMITTING, NotDue(code="commit_in_the_future", reason=reason, again_at=newest))
 
 
 def awaited(view: TableView, service: Service, *, step: Step) -> str | None:

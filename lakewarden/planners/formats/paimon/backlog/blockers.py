@@ -56,6 +56,7 @@ def _of_store(table: Table) -> Blocker | None:
     if keeps_commits_apart(table.catalog, location):
         return None
     return Blocker(
+        code="unsupported_store",
         reason=f"Paimon commits to {location} by renaming a file, which may replace another commit: Lakewarden can "
         "exclude that on local and mounted disks, and on S3 under the lock of a Hive or JDBC catalog, and deletes "
         "nothing elsewhere either",
@@ -73,6 +74,7 @@ def _of_hint(table: Table, facts: NeedFacts) -> Blocker | None:
         return None
     hint = f"{table.location}/snapshot/LATEST"
     return Blocker(
+        code="pointer_behind",
         reason=f"{hint} names snapshot {facts.misleading_hint}, and the newest one is {newest.id}: Paimon's clients "
         "believe the hint, because there is no snapshot of the next number",
         remedy=f"write {newest.id} into {hint}, or delete the file",
@@ -94,6 +96,7 @@ def _of_features(facts: NeedFacts) -> Blocker | None:
     if not used:
         return None
     return Blocker(
+        code="unsupported_table",
         reason=f"the table uses {', '.join(used)}, with which Lakewarden leaves it alone",
         remedy=_BY_PAIMON,
         services=_SERVICES,
@@ -105,6 +108,7 @@ def _of_switch(facts: NeedFacts) -> Blocker | None:
     if facts.schema.options.write_only:
         return None
     return Blocker(
+        code="writers_do_it",
         reason="write-only is false: the writers compact the table themselves, and fail by a second compaction, or if "
         "their files are dropped",
         remedy="to hand the compaction over, set write-only=true on the table and restart its writers (lakewarden "
@@ -123,6 +127,7 @@ def _of_strict_mode(facts: NeedFacts) -> Blocker | None:
     if safe is None:
         return None
     return Blocker(
+        code="unsupported_table",
         reason=f"the table uses the option {STRICT_MODE}: a commit of its writers fails after each compaction or "
         "overwrite of another commit user" + (", and if a later snapshot has expired" if safe >= 0 else ""),
         remedy="unset the option on the table and restart its writers; otherwise remove the service",
@@ -135,6 +140,7 @@ def _of_expiry(facts: NeedFacts) -> Blocker | None:
     if facts.schema.options.write_only:
         return None
     return Blocker(
+        code="writers_do_it",
         reason="write-only is false: the writers expire the snapshots themselves, by the table's own options",
         remedy="set write-only=true on the table and restart its writers, and give the table a compaction too; "
         "otherwise remove the service",
@@ -148,6 +154,7 @@ def _of_places(facts: NeedFacts) -> Blocker | None:
     if not used:
         return None
     return Blocker(
+        code="unsupported_table",
         reason=f"the table uses {', '.join(used)}, with which Lakewarden deletes nothing",
         remedy="let Paimon's own expire_snapshots and remove_orphan_files run, and remove the service; or unset the "
         "options",
@@ -161,6 +168,7 @@ def _of_changelogs(facts: NeedFacts) -> Blocker | None:
     if not facts.schema.options.keeps_changelogs:
         return _of_changelogs_left(left) if left else None
     return Blocker(
+        code="unsupported_table",
         reason="the table uses changelogs that outlive their snapshots (changelog.num-retained.*, "
         "changelog.time-retained), with which clean deletes nothing",
         remedy="let Paimon's own expire_snapshots run, and remove the service; or unset the options",
@@ -175,6 +183,7 @@ def _of_changelogs_left(left: Sequence[int]) -> Blocker:
     it.
     """
     return Blocker(
+        code="unsupported_table",
         reason=f"changelogs {left[0]} to {left[-1]} have outlived their snapshots, with which clean deletes "
         "nothing, and no option of the table keeps them any more",
         remedy="delete them by Flink: CALL sys.expire_changelogs(`table` => 'DATABASE.TABLE', delete_all => true)",
@@ -192,6 +201,7 @@ def _of_others(table: Table, facts: NeedFacts) -> Blocker | None:
     last = found[-1]
     what = "compacted" if last.kind is CommitKind.COMPACT else "replaced files"
     return Blocker(
+        code="writers_do_it",
         reason=f"the commit user {last.user[:80]} {what} in snapshot {last.id}, and would fail by a second compaction: "
         f"the table is left alone for {format_duration(options.left_alone_for)} (left_alone_for)",
         remedy="end that job, or restart it with write-only=true: a running job keeps the options with which it began",
@@ -213,6 +223,7 @@ def _of_metastore(facts: NeedFacts) -> Blocker | None:
     if not facts.schema.options.partitions.in_metastore:
         return None
     return Blocker(
+        code="unsupported_table",
         reason="a catalog lists the partitions of the table (metastore.partitioned-table), and Lakewarden would not "
         "drop them there",
         remedy="let Paimon's own partition.expiration-time drop them, and remove the service",
@@ -226,6 +237,7 @@ def _of_actions(facts: NeedFacts) -> Blocker | None:
     if not refused:
         return None
     return Blocker(
+        code="unsupported_table",
         reason=f"partition.mark-done-action of the table is {', '.join(map(shown, refused))}: Lakewarden writes a "
         "success file, and neither tells a metastore nor runs a class",
         remedy="set partition.mark-done-action=success-file, or remove services.partition_commit",

@@ -10,6 +10,7 @@ from lakewarden.planners.model.view import Blocker
 
 REFUSED: Mapping[Service, Blocker] = {
     Service.CLUSTERING: Blocker(
+        code="unsupported_table",
         reason="a clustering of Paimon overwrites the partitions that it sorts, and drops the rows that were appended "
         "meanwhile (run with 0.9.0: 60 rows of 6 commits were lost), so Lakewarden does not run it",
         remedy="remove the service; sort with CALL sys.compact(order_strategy => ...) while no job writes to these "

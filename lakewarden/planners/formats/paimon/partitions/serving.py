@@ -117,9 +117,11 @@ def _rule_or_blocker(table: Table, facts: NeedFacts, service: Service) -> DoneRu
     except ValueError as wrong:
         reason = f"the options of the table about its partitions are not read here: {str(wrong)[:200]}"
         remedy = f"set the options of services.{service} in their place, or remove the service"
-        return Blocker(reason=reason, remedy=remedy, services=services)
+        return Blocker(code="settings_refused", reason=reason, remedy=remedy, services=services)
     if rule is None:
-        return NotDue(reason=f"neither {own} nor the table's {option} is set: set one of them, as 1d")
+        return NotDue(
+            code="setting_missing", reason=f"neither {own} nor the table's {option} is set: set one of them, as 1d"
+        )
     return rule
 
 

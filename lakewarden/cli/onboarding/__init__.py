@@ -1,1 +1,0 @@
-"""The commands that take a lake over: the first steps, and adoption."""

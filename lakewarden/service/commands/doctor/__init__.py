@@ -1,1 +1,0 @@
-"""`lakewarden doctor`: what a configuration can reach from this machine."""

@@ -1,0 +1,250 @@
+"""What places stand for: the tables below a path, or in a catalog. `lakewarden discover` prints them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TextIO
+from urllib.parse import parse_qsl
+
+from pydantic import TypeAdapter, ValidationError
+
+from lakewarden.planners.finding import format_at, signs, tables_below
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.ports import TableFormat
+from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.settings import shown
+from lakewarden.planners.storage import Storages, canonical_location
+from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
+from lakewarden.service.config.layers.patterns import ConfiguredCatalog
+from lakewarden.service.config.loading import Config, load
+
+_KINDS = {"thrift": "hive", "http": "rest", "https": "rest"}
+"""The schemes of catalogs that can be asked without a configuration."""
+
+_DATABASE = "jdbc:"
+"""How the address of a catalog in a database begins."""
+
+_MOST_REQUESTS = 20_000
+_NAME = "name"
+"""The part of a query with the name of the catalog. A database may hold several catalogs, each by its name."""
+
+_AD_HOC = "report"
+"""The name of a catalog without a configuration."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnreadLine:
+    """A table or a place that could not be read, with the reason."""
+
+    location: str
+    format: str | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchSettings:
+    """How places are searched: the stores, the catalogs of the configuration, the patterns to leave out, and a format
+    for tables that nothing recognises.
+    """
+
+    storages: Storages
+    catalogs: Mapping[str, ConfiguredCatalog]
+    exclude: Sequence[str] = ()
+    format_name: str | None = None
+
+
+def tables_of(place: str, settings: SearchSettings) -> Iterator[Table | UnreadLine]:
+    """Yield the tables of one argument, and what could not be searched.
+
+    Raises PermanentError if the argument means nothing, and TemporaryError if a store or a catalog does not answer.
+    """
+    scheme = place.partition("://")[0] if "://" in place else ""
+    if scheme == "catalog":
+        yield from _in_named_catalog(place, settings)
+    elif kind_of(place) is not None:
+        yield from _in_catalogs(place, catalogs_at(place), settings)
+    else:
+        yield from _below(place, settings)
+
+
+def table_at(place: str, config: Config | None, *, format_name: str | None) -> Table:
+    """Return the one table at a location.
+
+    Raises PermanentError if there is none, and TemporaryError if a store does not answer.
+    """
+    if is_in_catalog(place):
+        name, identifier = named_in_catalog(place)
+        catalog = None if config is None else config.catalogs.get(name)
+        if catalog is None:
+            raise PermanentError(f"there is no catalog {shown(name)}: name a configuration that has it, with --config")
+        return _known(identifier, catalog, place, catalog.format)
+    location = canonical_location(place if ":/" in place else os.path.abspath(place))  # noqa: PTH100 - may be a URI
+    storage = (Storages() if config is None else Storages(config.settings.storage, roots=config.roots)).of(location)
+    if format_name is not None:
+        _require_format(format_name)
+    found = format_name or format_at(location, storage, signs())
+    if found is None:
+        raise PermanentError(
+            f"{location} is no table: no file of {', '.join(signs())} tells that it is one; if it is a folder of data "
+            "files, say --format directory"
+        )
+    return Table(id=TableId(location), format=found, location=location)
+
+
+def kind_of(place: str) -> str | None:
+    """Return the kind of catalog that answers at an address. None if it is the address of no catalog."""
+    if place.startswith(_DATABASE):
+        return "jdbc"
+    return _KINDS.get(place.partition("://")[0]) if "://" in place else None
+
+
+def _below(place: str, settings: SearchSettings) -> Iterator[Table | UnreadLine]:
+    text = place if ":/" in place else os.path.abspath(place)  # noqa: PTH100 - may hold wildcards
+    if settings.format_name is not None:
+        _require_format(settings.format_name)
+        location = canonical_location(text)
+        yield Table(id=TableId(location), format=settings.format_name, location=location)
+        return
+    storage = settings.storages.of(text if "://" in text else "/")
+    found = tables_below(text, storage, signs(), exclude=settings.exclude, most=_MOST_REQUESTS)
+    for location, format_name in found.tables.items():
+        yield Table(id=TableId(location), format=format_name, location=location)
+    for location, why in found.unlisted.items():
+        yield UnreadLine(location=location, format=None, reason=why)
+
+
+def _require_format(name: str) -> None:
+    if name not in FORMATS:
+        raise PermanentError(f"{shown(name)} is no format: it is one of {', '.join(FORMATS)}")
+
+
+def name_in(place: str) -> str | None:
+    """Return the name of the catalog that an address says, if it does."""
+    return dict(parse_qsl(place.partition("?")[2])).get(_NAME)
+
+
+def _in_named_catalog(place: str, settings: SearchSettings) -> Iterator[Table | UnreadLine]:
+    name, _, pattern = place.removeprefix("catalog://").partition("/")
+    catalog = settings.catalogs.get(name)
+    if catalog is None:
+        raise PermanentError(f"there is no catalog {shown(name)}: name a configuration that has it, with --config")
+    yield from _in_catalogs(place, [catalog], settings, pattern=pattern or "*")
+
+
+def catalogs_at(place: str) -> list[ConfiguredCatalog]:
+    """Return the catalogs of each format that has this kind of catalog, at an address. A query is further settings:
+    `http://host:8181?warehouse=lake`. Raises PermanentError if it is the address of no catalog that can be asked.
+    """
+    uri, _, query = place.partition("?")
+    asked = {"type": kind_of(place) or "", "uri": uri, **dict(parse_qsl(query))}
+    name = asked.pop(_NAME, _AD_HOC)
+    found = []
+    refusals = []
+    for one in FORMATS.values():
+        if one.catalog_settings is None:
+            continue
+        try:
+            settings = TypeAdapter(one.catalog_settings).validate_python(asked)
+        except ValidationError as wrong:
+            refusals += [str(error["msg"]) for error in wrong.errors() if error["type"] != "union_tag_invalid"]
+            continue
+        found.append(ConfiguredCatalog(name=name, format=one, settings=settings))
+    if not found:
+        raise PermanentError(f"{shown(place)} is no catalog that can be asked: {'; '.join(dict.fromkeys(refusals))}")
+    return found
+
+
+def _in_catalogs(
+    place: str, catalogs: Sequence[ConfiguredCatalog], settings: SearchSettings, *, pattern: str = "*"
+) -> Iterator[Table | UnreadLine]:
+    for catalog in catalogs:
+        storage = settings.storages.of(f"catalog://{catalog.name}/any")
+        try:
+            listing = catalog.format.tables_in(catalog.name, catalog.settings, storage)
+        except LakewardenError as error:
+            yield UnreadLine(location=place, format=catalog.format.name, reason=str(error))
+            continue
+        for identifier in sorted(listing.tables):
+            left_out = any(fnmatchcase(identifier, one) for one in settings.exclude)
+            if fnmatchcase(identifier, pattern) and not left_out:
+                yield _known(identifier, catalog, listing.locations.get(identifier), catalog.format)
+        for name, why in {**listing.unlisted, **listing.refused}.items():
+            yield UnreadLine(location=f"{place} {name}".rstrip(), format=catalog.format.name, reason=why)
+
+
+def _known(identifier: str, catalog: ConfiguredCatalog, location: str | None, table_format: TableFormat) -> Table:
+    """Return a table that a catalog knows. If the catalog told its location, the catalog is not asked again."""
+    where = location or f"catalog://{catalog.name}/{identifier}"
+    settings = catalog.settings if is_in_catalog(where) else None
+    return table_format.as_found(
+        Table(id=TableId(where), format=table_format.name, location=where, catalog=settings), identifier
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Discovered:
+    """The tables of some places, each once, and what could not be searched."""
+
+    tables: tuple[Table, ...]
+    unread: tuple[UnreadLine, ...]
+
+
+def discovered(places: Sequence[str], *, exclude: Sequence[str] = (), config: Path | None = None) -> Discovered:
+    """Return the tables of the places. `config` has the catalogs and the stores.
+
+    Raises PermanentError if a place means nothing, and TemporaryError if it does not answer.
+    """
+    known = None if config is None else load(config)
+    storages = Storages() if known is None else Storages(known.settings.storage, roots=known.roots)
+    settings = SearchSettings(storages=storages, catalogs={} if known is None else known.catalogs, exclude=exclude)
+    tables: dict[str, Table] = {}
+    unread: dict[UnreadLine, None] = {}
+    for place in places:
+        for found in tables_of(place, settings):
+            if isinstance(found, Table):
+                tables.setdefault(found.location, found)
+            else:
+                unread[found] = None
+    return Discovered(tables=tuple(tables.values()), unread=tuple(unread))
+
+
+def found_at(place: str, *, exclude: Sequence[str] = (), err: TextIO) -> tuple[Table, ...]:
+    """Return the tables of a place, and print what could not be searched.
+
+    Raises TemporaryError if nothing of the place could be searched, as when a catalog does not answer.
+    """
+    found = discovered([place], exclude=exclude)
+    if found.unread and not found.tables:
+        raise TemporaryError("\n".join(_not_searched(found.unread)))
+    for line in _not_searched(found.unread):
+        print(line, file=err)
+    return found.tables
+
+
+def print_discovered(found: Discovered, *, as_json: bool, out: TextIO, err: TextIO) -> int:
+    """Print the tables, one a line. Return 2 if there is none."""
+    if as_json:
+        tables = [{"location": one.location, "format": one.format} for one in found.tables]
+        unread = [{"location": one.location, "reason": one.reason} for one in found.unread]
+        print(json.dumps({"tables": tables, "unread": unread}, indent=2), file=out)
+    else:
+        width = max((len(one.format) for one in found.tables), default=0)
+        for one in sorted(found.tables, key=lambda table: table.location):
+            print(f"{one.format:<{width}}  {printable(one.location)}", file=out)
+        for line in _not_searched(found.unread):
+            print(line, file=err)
+        places = len({one.location for one in found.unread})
+        print(printable(f"{len(found.tables)} tables, {places} places were not searched"), file=err)
+    return 0 if found.tables else 2
+
+
+def _not_searched(unread: Sequence[UnreadLine]) -> list[str]:
+    """Return a line for each place. A catalog is asked for the tables of each format, and fails for all of them."""
+    return list(dict.fromkeys(printable(f"not searched: {one.location}: {one.reason}") for one in unread))

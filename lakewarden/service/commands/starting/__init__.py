@@ -1,1 +1,0 @@
-"""The first steps with a lake: `lakewarden init`, `discover`, `check-config --connect` and `writer-options --all`."""
