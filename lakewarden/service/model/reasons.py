@@ -77,12 +77,6 @@ BLOCKS: tuple[Reason, ...] = (
         "Restore the file that the sentence names.",
     ),
     _reason(
-        "claimed_elsewhere",
-        r"^claimed by |^its claim cannot be kept",
-        "A daemon with another store acts on the table.",
-        "Remove the table from one of the two daemons.",
-    ),
-    _reason(
         "registered_twice",
         r"^its folder is also registered as ",
         "Two registered tables turned out to lie in one folder, for example two names in catalogs. Neither is served.",
@@ -93,12 +87,6 @@ BLOCKS: tuple[Reason, ...] = (
         r"^instant \S+ is dated ",
         "A commit is dated in the future. What is planned before that time would sort before it.",
         "Compare the clocks of the writer and the daemon. The services go on at that time.",
-    ),
-    _reason(
-        "clock_ahead",
-        r"^this daemon's clock is .* ahead of the clock of the table's storage",
-        "A commit of this daemon would be dated in the future, and the next commits of the writers would fail.",
-        "Set the clock of the daemon's machine.",
     ),
     _reason(
         "run_active", r"^run .* is active", "A run of the service has not ended.", "Wait for it, or cancel the run."

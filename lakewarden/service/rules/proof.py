@@ -50,7 +50,6 @@ class ProofFacts:
     has_hook: bool = True
     foreign_services: Sequence[Instant] = ()
     kept_by_others: Mapping[Service, KeptMore] = field(default_factory=dict)
-    claimed: Blocked | None = None
     slots: Mapping[str, int] = field(default_factory=dict)
     resting: Collection[str] = ()
 
@@ -81,10 +80,6 @@ def _of_view(facts: ProofFacts, view: TableView) -> Iterator[Proof]:
     yield from _heartbeats(facts)
     yield from _hook(facts)
     yield _alone(facts)
-    if facts.claimed is None:
-        yield _ok(Check.CLAIM, "no daemon with another store has claimed it")
-    else:
-        yield _wrong(Check.CLAIM, facts.claimed.reason, facts.claimed.remedy)
     yield _readers(view)
     yield _retention(facts.table, facts.kept_by_others)
     zones = [one for one in whole if _code(one) in _OF_ZONES]

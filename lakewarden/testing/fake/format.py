@@ -26,7 +26,6 @@ from lakewarden.planners.ports import (
 )
 from lakewarden.planners.settings import Settings
 from lakewarden.testing.fake.layout import (
-    CLAIM,
     HEARTBEATS,
     TIMELINE,
 )
@@ -117,10 +116,6 @@ class FakeFormat(NamedByPath):
     def notes_are_facts(self) -> bool:
         """Return False: the notes speak of policies."""
         return False
-
-    def claim_location(self, table: Table) -> str | None:
-        """Return a file in a folder of its own. Two executors of one plan damage a fake table, too."""
-        return f"{table.location}/{CLAIM}"
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return the stamps of the table's folder and of its timeline."""

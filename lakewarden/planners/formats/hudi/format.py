@@ -10,7 +10,6 @@ from lakewarden.planners.formats.hudi.archived import archived_page
 from lakewarden.planners.formats.hudi.backlog.needs import needs_commits
 from lakewarden.planners.formats.hudi.catalogs import Catalog, as_found, tables_in
 from lakewarden.planners.formats.hudi.contradictions import contradictions
-from lakewarden.planners.formats.hudi.metadata.table_properties import CLAIM, HOME
 from lakewarden.planners.formats.hudi.metadata.tokens import Tokens
 from lakewarden.planners.formats.hudi.observing import observed
 from lakewarden.planners.formats.hudi.options.service_options import (
@@ -150,10 +149,6 @@ class HudiFormat:
     def notes_are_facts(self) -> bool:
         """Return False: the notes speak of policies."""
         return False
-
-    def claim_location(self, table: Table) -> str | None:
-        """Return a file in a folder of its own below `.hoodie`. No release of Hudi looks in it (docs/hudi.md)."""
-        return f"{table.location}/{HOME}/{CLAIM}"
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return the version of the properties file, and the stamp of the timeline's folder that they name."""

@@ -145,12 +145,6 @@ class IcebergFormat:
         """Return False: the notes speak of policies."""
         return False
 
-    def claim_location(self, table: Table) -> str | None:
-        """Return None: Iceberg tables need no claim. A commit is one exchange of the table's pointer. If two daemons
-        commit, the second one fails. A run deletes a file only if it has proved that no reader needs it.
-        """
-        return None
-
     def token(self, table: Table, storage: Storage) -> str:
         """Return a text that changes with the table's current metadata file and with Lakewarden's plans beside the
         table.

@@ -1,4 +1,4 @@
-"""Threads for other calls that may hang: claims, and the listings of catalogs."""
+"""Threads for other calls that may hang: the listings of catalogs, and questions to clusters."""
 
 from __future__ import annotations
 
