@@ -17,7 +17,6 @@ RUNBOOK = {
     "backing_off": "a-service-is-in-quarantine",
     "not_observed": "a-table-cannot-be-observed",
     "metadata_damaged": "a-table-cannot-be-observed",
-    "claimed_elsewhere": "another-program-does-the-work-too",
     "run_active": "a-run-seems-to-hang",
     "plan_of_a_writer": "another-program-does-the-work-too",
     "lock_missing": "the-lock-is-not-proved",

@@ -89,7 +89,6 @@ def _asked(store: SqlStore) -> Iterator[Figure]:
     asked: dict[str, Callable[[], object]] = {
         "instants": lambda: store.instants(identity=_COLD, service=Service.CLEAN),
         "instants_of_a_busy_table": lambda: store.instants(identity=_HOT, service=Service.COMPACTION),
-        "executor": lambda: store.executors(identity=_HOT, service=Service.COMPACTION, instant="not ours"),
         "active": store.active,
     }
     for name, ask in asked.items():

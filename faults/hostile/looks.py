@@ -28,7 +28,7 @@ def wrong_with(one: Hostile, shown: Mapping[str, Any] | None) -> str | None:
         return f"it shows {unprintable!a}"
     decided = [service["decision"] for service in shown["services"].values() if service["decision"] is not None]
     blocked = [one for one in decided if one["decision"] == "Blocked"]
-    told = bool(shown["failure"] or shown["faults"] or shown["claimed"])
+    told = bool(shown["failure"] or shown["faults"])
     match one.looks:
         case Looks.FAILING if not told and (not decided or len(blocked) < len(decided)):
             return f"it shows no fault: {_told(shown)}"

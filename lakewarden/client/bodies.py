@@ -31,9 +31,7 @@ ActKind = Literal[
 Basis = Literal["own", "likes", "none"]
 """The runs that a forecast of time and cores is made from."""
 
-Check = Literal[
-    "table", "lock", "heartbeats", "hook", "alone", "claim", "readers", "retention", "zone", "clock", "workers"
-]
+Check = Literal["table", "lock", "heartbeats", "hook", "alone", "readers", "retention", "zone", "clock", "workers"]
 """What is checked of a table."""
 
 EstimatedBy = Literal["bytes", "duration"]
@@ -400,7 +398,6 @@ class FleetBody(TypedDict):
 
     approvals: int
     blocked: int
-    claimed: int
     debt: list[DebtBody]
     failing: int
     formats: dict[str, int]
@@ -932,7 +929,6 @@ class TableBody(TypedDict):
     `owner` is the replica that owns it. Other replicas do not observe it.
     """
 
-    claimed: NotRequired[str | None]
     contact: str | None
     failure: str | None
     faults: list[str]
@@ -963,7 +959,6 @@ class TableExplanation(TypedDict):
     """
 
     blockers: list[BlockerExplanation]
-    claimed: NotRequired[BlockerExplanation | None]
     explained_at: str
     failure: str | None
     faults: list[str]

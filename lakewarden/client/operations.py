@@ -112,7 +112,7 @@ class Operations(Transport):
     def remove_table(self, id: str, *, if_match: str | None = None) -> None:
         """Serve a registered table no longer. Its runs end as they would, and no other one begins.
 
-        The claim on the table is let go. Nothing of the table is touched.
+        Nothing of the table is touched.
         """
         self._call("DELETE", f"/v1/registrations/{self._quoted(id)}", headers={"If-Match": if_match})
 

@@ -32,8 +32,6 @@ class Assignment:
     for a table that is found by its path.
 
     - `instant` is the pending plan to take up. None asks for a new plan.
-    - `predecessor_dead`: the JVM that executed the plan before is proved dead. Its heartbeat guards nothing and may be
-      removed.
     - `largest_share` is the share of the table's data files, in percent, that the run may delete. It asks a deleting
       service to count the files, as far as the decision needs it. `most_files` is how many files the run may delete.
     - `last_beats` is when the heartbeats of writes in flight were last seen. A single observation cannot tell a write
@@ -61,7 +59,6 @@ class Assignment:
     service_options: Mapping[str, Any] = field(default_factory=dict)
     largest_share: float | None = None
     most_files: int | None = None
-    predecessor_dead: bool = False
     last_beats: Mapping[str, datetime] = field(default_factory=dict)
     stopped_beats: Mapping[str, datetime] = field(default_factory=dict)
     largest_plan: int | None = None

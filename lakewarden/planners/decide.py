@@ -45,9 +45,8 @@ class ServiceState:
 
     `ours` are the instants that Lakewarden planned, as the store remembers them. If a plan of the format cannot carry
     its author, it is recognised by them. `approval` is the block of a deletion that waits for an operator. `approved`:
-    an operator has approved a deletion, which is planned anew. `claimed` is the block of a table that another daemon
-    has claimed. `unguarded` are the pending instants with an executor that is
-    proved dead, so that its heartbeat guards nothing. `unproved` is the block of a table with writers that were not
+    an operator has approved a deletion, which is planned anew. `shared` is the block of a table in a folder that
+    is also registered as another table. `unproved` is the block of a table with writers that were not
     seen to hold its lock. `rewrite_all` says in words that a rewrite of all files was asked for and has not ended.
     `lacking` says what is not proved of a table with a policy that asks for the proof.
     """
@@ -61,9 +60,8 @@ class ServiceState:
     backoff: Backoff | None = None
     idle: Idle | None = None
     ours: frozenset[str] = field(default_factory=frozenset)
-    claimed: Blocked | None = None
+    shared: Blocked | None = None
     unproved: Blocked | None = None
-    unguarded: frozenset[str] = field(default_factory=frozenset)
     rewrite_all: str | None = None
     lacking: str | None = None
 
@@ -112,7 +110,7 @@ def _blocked(service: Service, view: TableView, service_state: ServiceState, now
             reason=f"in quarantine: {service_state.quarantined}",
             remedy="mend the cause, then resume the table",
         )
-    waits_for_others = service_state.claimed or service_state.approval or service_state.unproved
+    waits_for_others = service_state.shared or service_state.approval or service_state.unproved
     if waits_for_others is not None:
         return waits_for_others
     if view.faults:
@@ -144,7 +142,7 @@ def _is_ours(plan: Instant, service_state: ServiceState) -> bool:
 
 def _take_up(service: Service, plan: Instant, policy: Policy, service_state: ServiceState, now: datetime) -> Decision:
     """Decide on the oldest pending plan. It is due unless another executor may be working on it."""
-    if plan.guarded_until is not None and now < plan.guarded_until and plan.time not in service_state.unguarded:
+    if plan.guarded_until is not None and now < plan.guarded_until:
         return Blocked(
             code="guarded_by_heartbeat",
             reason=f"instant {plan.time} is guarded by the heartbeat of its executor",

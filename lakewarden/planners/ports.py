@@ -363,12 +363,6 @@ class TableFormat(Protocol):
         """
         ...
 
-    def claim_location(self, table: Table) -> str | None:
-        """Return where a claim of the table may lie. No client of the format may be disturbed by the file, and no token
-        may change when it is renewed. None if the format's own commits keep two executors apart. Pure.
-        """
-        ...
-
     def token(self, table: Table, storage: Storage) -> str:
         """Return a text that changes when the table's metadata changes. It takes at most two requests, whatever the
         size of the table.

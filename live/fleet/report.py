@@ -44,7 +44,6 @@ class FleetReport:
     not_named: list[str] = field(default_factory=list)
     harmed: list[str] = field(default_factory=list)
     wrong_rows: list[str] = field(default_factory=list)
-    claims_left: list[str] = field(default_factory=list)
     runs: Mapping[str, int] = field(default_factory=dict)
     ratios: list[Ratio] = field(default_factory=list)
     writes: int = 0
@@ -61,7 +60,6 @@ class FleetReport:
         found += [f"{table} is not named with its cure" for table in self.not_named]
         found += [f"{table} was harmed" for table in self.harmed]
         found += [f"the rows of {table} are wrong" for table in self.wrong_rows]
-        found += [f"{claim} is left" for claim in self.claims_left]
         found += [f"a write failed: {one}" for one in self.write_failures]
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from hudi import HudiTable
@@ -41,8 +41,3 @@ def iceberg_rows(catalog: Catalog, name: str) -> Mapping[str, str]:
     if len(set(keys)) < len(keys):
         raise ValueError(f"a row of {name} is there twice")
     return dict(zip(keys, scanned["note"].to_pylist(), strict=True))
-
-
-def claims_below(folders: Iterable[Path]) -> list[str]:
-    """Return the claims that lie in tables."""
-    return [str(path) for folder in folders for path in folder.glob(".hoodie/.lakewarden/claim.json")]

@@ -14,7 +14,6 @@ class Check(StrEnum):
     HEARTBEATS = "heartbeats"
     HOOK = "hook"
     ALONE = "alone"
-    CLAIM = "claim"
     READERS = "readers"
     RETENTION = "retention"
     ZONE = "zone"

@@ -16,12 +16,11 @@ from itertools import islice
 import structlog
 
 from lakewarden.executors.contract import Pool
-from lakewarden.planners.model.table import Mode, Table, TableId
+from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage.locations import by_place
 from lakewarden.service.control.asked_source import AskedSource
 from lakewarden.service.control.membership import Membership
 from lakewarden.service.model.found import FoundTables, Source, SourceStatus
-from lakewarden.service.ownership.claims import Claims
 from lakewarden.service.state.daemon_state import DaemonState
 from lakewarden.service.state.resources import Resources
 
@@ -50,7 +49,6 @@ class Discovery:
         resources: Resources,
         state: DaemonState,
         membership: Membership,
-        claims: Claims,
         wake: Callable[[], None],
         begin: Callable[[Mapping[str, Pool]], None] = lambda _pools: None,
     ) -> None:
@@ -61,7 +59,6 @@ class Discovery:
         self._asked = [AskedSource(source=source) for source in sources]
         self._table_registry = state.tables
         self._membership = membership
-        self._claims = claims
         self._active_runs = state.active_runs
         self._threads = resources.threads
         self._listener = resources.listener
@@ -201,11 +198,6 @@ class Discovery:
             log.info("discovered", new=sorted(table.id for table in new), gone=sorted(gone))
         self._table_registry.replace((*stay.values(), *new))
         anew = changed - held
-        for id_ in gone | anew:
-            let_go = id_ in anew and before[id_].mode is Mode.ACT and stay[id_].mode is not Mode.ACT
-            self._claims.leave(id_, give_back=id_ in gone or let_go)
-        for table in (*new, *(stay[id_] for id_ in anew)):
-            self._claims.enter(table)
         if new or gone:
             self._membership.tables_changed(gone=gone)
         if anew:

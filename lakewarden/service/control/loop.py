@@ -31,7 +31,6 @@ from lakewarden.service.control.commands import (
 )
 from lakewarden.service.control.discovery import Discovery
 from lakewarden.service.control.membership import Membership
-from lakewarden.service.ownership.claim_keeper import ClaimKeeper
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.replica_lease import ReplicaLeaseKeeper
 from lakewarden.service.rules.shutdown import Shutdown, ShutdownPhase
@@ -92,7 +91,6 @@ class ControlLoop:
         self._barriers = state.barriers
         self._command_handler = command_handler
         self._pools = resources.pools
-        self._claims = ownership.claims
         self._commands = commands
         self._clock = resources.clock
         self._shutdown = shutdown
@@ -115,7 +113,7 @@ class ControlLoop:
 
     def run(self) -> None:
         """Repeat `turn` until the shutdown is over. Returns after every worker is gone."""
-        with ReplicaLeaseKeeper(self._replica_lease), ClaimKeeper(self._claims):
+        with ReplicaLeaseKeeper(self._replica_lease):
             try:
                 while self.phase is not ShutdownPhase.OVER:
                     self._commands.wait(self.turn())
@@ -140,7 +138,6 @@ class ControlLoop:
             self._commands.wait(LONGEST_SLEEP_WHILE_ENDING_SECONDS)
             self.turn()
         self._barriers.refuse_all("the daemon is stopping")
-        self._claims.give_back()
         try:
             self._replica_lease.end()
         except TemporaryError as error:

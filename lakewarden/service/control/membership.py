@@ -56,7 +56,6 @@ class Membership:
         self._folders = state.folders
         self._barriers = state.barriers
         self._active_runs = state.active_runs
-        self._claims = ownership.claims
         self._runs = scheduling.runs
         self._clock = clock
         self._alone = alone
@@ -87,7 +86,6 @@ class Membership:
         """Begin anew with tables that have other settings now. They have no run. What was seen of them is forgotten."""
         owned = [table for table in tables if self._shares.owns(table)]
         self._poller.let_go(tables)
-        self._claims.check_again(owned)
         self._poller.take_on(owned)
 
     def drain(self) -> None:
@@ -151,7 +149,6 @@ class Membership:
             moved = self._shares.take(busy=self._active_runs.busy())
             self._tables_changed = False
             self._poller.let_go(moved.lost)
-            self._claims.check_again(moved.gained)
             self._poller.take_on(moved.gained)
             self._recovered = self._recovered and not moved.gained
             if moved.gained or moved.lost:

@@ -37,14 +37,13 @@ from lakewarden.service.store.history import HistoryStore
 class TableStatus:
     """A registered table as the daemon sees it now.
 
-    `view` is the last observation. It is None before the first one, and if another replica owns the table. `failure` is
-    why the last attempt to observe the table failed. `polled_every` is how often it is polled now. `paused` is the
-    reason of the pause of the table. `owner` is the replica that owns it, or None. `claimed` is the block by a daemon
-    with another store. `unclaimed` is why no claim keeps such a daemon away. `lock` is the evidence about the lock of
-    the writers, or None if nothing has to be proved. `smaller` has the services with smaller plans for a time, and why.
-    `rewrites` has the services with a rewrite of all files that was asked for and has not ended. `would_run` has the
-    services that would run if the mode of the table let them. `foreign_services` are the services that other programs
-    have completed within a day, although they have a policy here.
+    `view` is the last observation. It is None before the first one, and if another replica owns the table. `failure`
+    is why the last attempt to observe the table failed. `polled_every` is how often it is polled now. `paused` is the
+    reason of the pause of the table. `owner` is the replica that owns it, or None. `lock` is the evidence about the
+    lock of the writers, or None if nothing has to be proved. `smaller` has the services with smaller plans for a
+    time, and why. `rewrites` has the services with a rewrite of all files that was asked for and has not ended.
+    `would_run` has the services that would run if the mode of the table let them. `foreign_services` are the services
+    that other programs have completed within a day, although they have a policy here.
     """
 
     table: Table
@@ -58,8 +57,6 @@ class TableStatus:
     active: tuple[Run, ...] = ()
     approvals: tuple[Service, ...] = ()
     writer_failures: tuple[Blamed, ...] = ()
-    claimed: Blocked | None = None
-    unclaimed: str | None = None
     retries: Mapping[Service, Retries] = field(default_factory=dict)
     lock: Evidence | None = None
     smaller: Mapping[Service, str] = field(default_factory=dict)
@@ -71,7 +68,6 @@ class TableStatus:
         """What an operator should know about the table although it blocks nothing."""
         return (
             *(self.view.warnings if self.view else ()),
-            *([self.unclaimed] if self.unclaimed else ()),
             *([foreign_warning(self.foreign_services)] if self.foreign_services else ()),
         )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lakewarden.planners.lock_proof import Evidence
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.decision import Blocked, Decision, WouldRun
+from lakewarden.planners.model.decision import Decision, WouldRun
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
@@ -37,8 +37,6 @@ class _Parts(NamedTuple):
     active: tuple[Run, ...]
     approvals: tuple[Service, ...]
     writer_failures: tuple[Blamed, ...]
-    claimed: Blocked | None
-    unclaimed: str | None
     retries: Mapping[Service, Retries]
     lock: Evidence | None
     smaller: Mapping[Service, str]
@@ -88,7 +86,6 @@ class TableStatuses:
         self._proofs = state.proofs
         self._foreign_services = state.foreign_services
         self._shares = ownership.shares
-        self._claims = ownership.claims
         self._poller = scheduling.poller
         self._requests = scheduling.requests
         self._clock = clock
@@ -135,7 +132,6 @@ class TableStatuses:
             self._active_runs.tables(),
             self._approvals.tables(),
             self._rewrites.tables(),
-            self._claims.told_of(),
             self._service_states.held_up(),
             self._foreign_services.tables(),
         )
@@ -164,8 +160,6 @@ class TableStatuses:
             tuple(self._active_runs.of(of).values()),
             () if view is None else self._approvals.open(table, view),
             self._poller.writer_failures(of),
-            self._claims.blocked(of),
-            self._claims.warning(of),
             self._service_states.retries(of),
             self._proofs.evidence(of),
             self._service_states.plans_smaller(of),
@@ -176,7 +170,7 @@ class TableStatuses:
 
 def _says_no_more(parts: _Parts, common: _Common) -> bool:
     """Whether a status is made of the common answers alone. A room may have said more since they were given."""
-    few = (parts.failure, parts.active, parts.approvals, parts.writer_failures, parts.claimed, parts.unclaimed)
+    few = (parts.failure, parts.active, parts.approvals, parts.writer_failures)
     fewer = (parts.retries, parts.smaller, parts.rewrites, parts.foreign_services)
     owner, polled_every, paused, decisions, _, lock = common
     told = (parts.owner, parts.polled_every, parts.paused, parts.decisions, parts.lock)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from lakewarden.executors.contract import Permit, Plan
-from lakewarden.planners.model.decision import Blocked, Decision
+from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table, TableId
@@ -51,9 +51,6 @@ class Listener:
 
     def warned(self, table: Table, warning: str) -> None:
         """Note that something about the settings of a table is worth a warning, although it blocks nothing."""
-
-    def claimed_by_another(self, table: Table, blocked: Blocked | None) -> None:
-        """Note that another daemon has claimed a table, and what this blocks. None: the claim has gone."""
 
     def writer_failed(self, table: Table, blamed: Blamed) -> None:
         """Note that a failure of a writer of a table is new."""
@@ -135,11 +132,6 @@ class Listeners(Listener):
         """Pass it on."""
         for listener in self._listeners:
             listener.warned(table, warning)
-
-    def claimed_by_another(self, table: Table, blocked: Blocked | None) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.claimed_by_another(table, blocked)
 
     def writer_failed(self, table: Table, blamed: Blamed) -> None:
         """Pass it on."""

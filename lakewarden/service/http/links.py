@@ -8,8 +8,7 @@ from concurrent.futures import Future
 from lakewarden.planners.hooks import At, Hint
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage.locations import canonical_location, is_local
-from lakewarden.service.state.readers.places import place_of
-from lakewarden.service.state.readers.threads import PlacedThreads
+from lakewarden.service.state.readers.threads import PlacedThreads, place_of
 
 _THREADS = 2
 _UNDER_WAY = 64

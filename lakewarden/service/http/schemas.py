@@ -104,7 +104,6 @@ class TableBody(BaseModel):
     poll_seconds: float
     paused: str | None
     failure: str | None
-    claimed: str | None = None
     observed_seconds_ago: float | None
     observed_at: datetime | None
     name: str | None
@@ -200,7 +199,6 @@ def table_body(status: TableStatus, *, polled_ago: timedelta | None) -> TableBod
         poll_seconds=table.poll.total_seconds(),
         paused=status.paused,
         failure=status.failure,
-        claimed=None if status.claimed is None else status.claimed.reason,
         observed_seconds_ago=_seconds(polled_ago),
         observed_at=view.observed_at if view else None,
         name=view.name if view else None,

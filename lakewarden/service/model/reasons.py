@@ -65,11 +65,6 @@ BLOCKS: tuple[Reason, ...] = (
         "Restore the file that the sentence names.",
     ),
     _reason(
-        "claimed_elsewhere",
-        "A daemon with another store acts on the table.",
-        "Remove the table from one of the two daemons.",
-    ),
-    _reason(
         "registered_twice",
         "Two registered tables turned out to lie in one folder, for example two names in catalogs. Neither is served.",
         "Remove one of the two entries. The other one goes on by itself.",
@@ -78,11 +73,6 @@ BLOCKS: tuple[Reason, ...] = (
         "instant_in_the_future",
         "A commit is dated in the future. What is planned before that time would sort before it.",
         "Compare the clocks of the writer and the daemon. The services go on at that time.",
-    ),
-    _reason(
-        "clock_ahead",
-        "A commit of this daemon would be dated in the future, and the next commits of the writers would fail.",
-        "Set the clock of the daemon's machine.",
     ),
     _reason("run_active", "A run of the service has not ended.", "Wait for it, or cancel the run."),
     _reason(
@@ -174,7 +164,6 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     _reason(
         "order_missing",
-        r"^neither the table nor its clustering policy has an order",
         "A clustering has no order to put the rows in.",
         "Set `sort_order` or `zorder` in the options of its clustering policy, or give the table an order.",
     ),

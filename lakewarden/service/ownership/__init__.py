@@ -1,1 +1,1 @@
-"""Who may act on a table now: leases, shares, claims, and the runs of dead owners."""
+"""Who may act on a table now: leases, shares, and the runs of dead owners."""

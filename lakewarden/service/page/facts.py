@@ -109,8 +109,6 @@ def _concerns(status: TableStatus) -> Iterator[Concern]:
         yield Concern("cannot be observed", status.failure, None)
     for fault in status.view.faults if status.view else ():
         yield Concern("metadata cannot be read", fault, None)
-    if status.claimed is not None:
-        yield Concern("claimed by another daemon", status.claimed.reason, status.claimed.remedy)
     for service in status.approvals:
         said = f"a deletion of {service} is beyond the budget of the table"
         yield Concern("waits for approval", said, "approve it there")
@@ -136,8 +134,6 @@ def _condition(status: TableStatus) -> Condition:
         return Condition.FAILING
     if status.approvals:
         return Condition.WAITS_FOR_APPROVAL
-    if status.claimed is not None:
-        return Condition.BLOCKED
     if status.paused is not None:
         return Condition.PAUSED
     if _blocks(status):

@@ -98,11 +98,6 @@ class EventLog(Listener):
         """Log a warning about the settings of a table."""
         self._tell(log.warning, "table_warning", table=table.id, warning=warning)
 
-    def claimed_by_another(self, table: Table, blocked: Blocked | None) -> None:
-        """Log the foreign claim that blocks a table."""
-        if blocked is not None:
-            log.warning("claimed_by_another", table=table.id, reason=blocked.reason, remedy=blocked.remedy)
-
     def writer_failed(self, table: Table, blamed: Blamed) -> None:
         """Log a failure of a writer, and the run of ours that it counts against."""
         failure = blamed.failure

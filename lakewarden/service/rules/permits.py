@@ -3,7 +3,7 @@
 What each step needs, and which writer or reader this protects:
 
 - execute and commit: the run is no dry run;
-- every step: the lease is ours, its epoch is the newest, and no daemon with another store has claimed the table. So no
+- every step: the lease is ours, its epoch is the newest, and the folder of the table has no second name. So no
   two owners execute one plan. The writers of the table were seen to hold the lock that its options name;
 - plan: no write is in flight that the plan would make fail. The wait is bounded, because a writer may never pause. No
   clean of ours was left unfinished: such a clean is finished first;
@@ -121,9 +121,9 @@ class PermitContext:
     `endangered` are the writes in flight that would fail by this step. `awaited` is what the format had better wait for
     besides. `neighbours` are our other runs on the same table that a worker is carrying out. `held` is a reason to stop
     (paused, draining). `unfinished` are cleans of ours that were left unfinished. `unapproved` is what the plan deletes
-    beyond the budget. `behind_barrier`: the barrier of a writer delays cleans. `claimed` is why the table is not ours
-    to act on. `unproved` is why the lock may not separate the writers from us. `guarded`: a heartbeat guards the
-    instant, and its executor is not proved dead. `goes_first` is the queued run that this run gives way to.
+    beyond the budget. `behind_barrier`: the barrier of a writer delays cleans. `shared` names the second
+    table in the folder. `unproved` is why the lock may not separate the writers from us. `guarded`: a heartbeat guards
+    the instant. `goes_first` is the queued run that this run gives way to.
     """
 
     view: TableView
@@ -137,7 +137,7 @@ class PermitContext:
     awaited: str | None = None
     unapproved: str | None = None
     behind_barrier: bool = False
-    claimed: str | None = None
+    shared: str | None = None
     unproved: str | None = None
     guarded: bool = False
     goes_first: Run | None = None
@@ -183,8 +183,8 @@ def _refusal(request: PermitRequest, context: PermitContext) -> str | None:
     run = request.run
     if not context.lease_held:
         return "this daemon has lost its lease"
-    if context.claimed is not None:
-        return context.claimed
+    if context.shared is not None:
+        return context.shared
     if context.unproved is not None:
         return context.unproved
     if context.held is not None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from lakewarden.planners.lock_proof import Evidence, ProofState, summary
-from lakewarden.planners.model.decision import MEND_THE_TABLE, Blocked
+from lakewarden.planners.model.decision import MEND_THE_TABLE
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.proof import Check, Proof, not_proved, proved, wrong
 from lakewarden.planners.model.table import Mode, Table
@@ -49,7 +49,6 @@ class ProofFacts:
     has_hook: bool = True
     foreign_services: Sequence[Instant] = ()
     kept_by_others: Mapping[Service, KeptMore] = field(default_factory=dict)
-    claimed: Blocked | None = None
     slots: Mapping[str, int] = field(default_factory=dict)
     resting: Collection[str] = ()
 
@@ -96,10 +95,6 @@ def _of_view(facts: ProofFacts, view: TableView) -> Iterator[Proof]:
     yield from _heartbeats(facts)
     yield from _hook(facts)
     yield _alone(facts)
-    if facts.claimed is None:
-        yield proved(Check.CLAIM, "no daemon with another store has claimed it")
-    else:
-        yield wrong(Check.CLAIM, facts.claimed.reason, facts.claimed.remedy)
     yield here[Check.READERS]
     yield _retention(facts.table, facts.kept_by_others)
     yield here[Check.ZONE]

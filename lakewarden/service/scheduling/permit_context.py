@@ -42,10 +42,8 @@ class PermitContexts:
         self._store = resources.store
         self._active_runs = state.active_runs
         self._replica_lease = ownership.replica_lease
-        self._claims = ownership.claims
         self._proofs = state.proofs
         self._folders = state.folders
-        self._dead_executors = ownership.dead_executors
         self._service_states = state.service_states
         self._precedence = precedence
         self._approvals = state.approvals
@@ -69,23 +67,19 @@ class PermitContexts:
         self._cut_off = True
 
     def of(self, run: Run, step: Step, plan: Plan | None, *, since: int, anew: bool = True) -> PermitContext | None:
-        """Return the context from observations of the table and checks of its claim that were begun since that mark.
+        """Return the context from an observation of the table that was begun since that mark.
 
-        Without `anew` an observation counts that was confirmed by an equal token. Return None while the table or its
-        claim is being read. Raises what `observe` of the format raises.
+        Without `anew` an observation counts that was confirmed by an equal token. Return None while the table is being
+        read. Raises what `observe` of the format raises.
         """
         table = self._tables[run.table]
         table_format = self._formats[table.format]
         observation = self._observations.since(table, since, anew=anew)
         if observation is None:
             return None
-        # only if the table exists: the check takes the claim if it is not taken
-        if not self._claims.known_since(run.table, since):
-            return None
-        view, claimed = observation.view, self._claims.missing(run.table)
+        view = observation.view
         self._folders.seen(table, view)
-        if claimed is None and (shared := self._folders.blocked(table)) is not None:
-            claimed = shared.reason
+        shared = self._folders.blocked(table)
         self._proofs.seen(table, view)
         unproved = self._proofs.blocked(run.table)
         return PermitContext(
@@ -100,7 +94,7 @@ class PermitContexts:
             unfinished=self._unfinished(run, view),
             unapproved=self._unapproved(table, run, step, plan, view),
             behind_barrier=self._barriers.closed(run.table),
-            claimed=claimed,
+            shared=None if shared is None else shared.reason,
             unproved=None if unproved is None else unproved.reason,
             guarded=self._guarded(run, view),
             goes_first=self._goes_first(run, view),
@@ -126,11 +120,9 @@ class PermitContexts:
         return None
 
     def _guarded(self, run: Run, view: TableView) -> bool:
-        """Whether the heartbeat of an executor that may be alive guards the instant of the run."""
+        """Whether a heartbeat guards the instant of the run."""
         plan = next((one for one in view.timeline.pending(run.service) if one.time == run.instant), None)
-        if plan is None or plan.guarded_until is None or self._clock.now() >= plan.guarded_until:
-            return False
-        return not self._dead_executors.includes(run, plan)
+        return plan is not None and plan.guarded_until is not None and self._clock.now() < plan.guarded_until
 
     def _goes_first(self, run: Run, view: TableView) -> Run | None:
         """Return the queued run that goes first, or None.

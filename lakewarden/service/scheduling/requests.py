@@ -46,9 +46,7 @@ class Requests:
         self._service_states = state.service_states
         self._approvals = state.approvals
         self._rewrites = state.rewrites
-        self._claims = ownership.claims
         self._proofs = state.proofs
-        self._dead_executors = ownership.dead_executors
         self._clock = resources.clock
         self._listener = resources.listener
         self._new_id = new_id
@@ -69,9 +67,9 @@ class Requests:
         self._look_at(table, view)
         self._active_runs.take_in_what_was_stored(table.id)
         active = self._active_runs.of(table.id)
-        withheld = self._claims.blocked(table.id) or self._folders.blocked(table)
+        withheld = self._folders.blocked(table)
         if withheld is not None:
-            self._left.forget(table.id)  # the daemon that has claimed the table may carry out a plan of ours
+            self._left.forget(table.id)  # runs on the other name of the folder may carry out a plan of ours
         for service, instant in self._left.completed_by_others(table.id, view).items():
             self._service_states.quarantine(table.id, service, completed_by_another(instant))
         for service, instant in self._completed.vanished(table, view, active=active).items():
@@ -224,9 +222,8 @@ class Requests:
                     active=None if active is None else active.id,
                     ours=ours,
                     approval=self._approvals.waiting(table, service, view),
-                    claimed=self._claims.blocked(table.id) or self._folders.blocked(table),
+                    shared=self._folders.blocked(table),
                     unproved=self._proofs.blocked(table.id),
-                    unguarded=self._dead_executors.of(table.id, view, service, ours=ours),
                     rewrite_all=None if rewrite is None else in_words(rewrite),
                     mode=mode or table.mode,
                 ),

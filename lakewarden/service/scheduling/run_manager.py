@@ -78,7 +78,6 @@ class RunManager:
         self._service_states = state.service_states
         self._approvals = state.approvals
         self._precedence = precedence
-        self._dead_executors = ownership.dead_executors
         self._clock = resources.clock
         self._listener = resources.listener
         self._replica_lease = ownership.replica_lease
@@ -196,7 +195,6 @@ class RunManager:
             assignment = assignment_of(
                 table,
                 leased,
-                predecessor_dead=self._dead_executors.takes_up(leased),
                 seen=None if seen is None else seen.view,
                 largest_plan=self._service_states.largest_plan(run.table, run.service),
                 retries=self._service_states.tries(run.table, run.service),

@@ -25,7 +25,6 @@ class TableProofs:
         self._signs = state.writer_signs
         self._foreign_services = state.foreign_services
         self._kept_by_others = state.kept_by_others
-        self._claims = ownership.claims
         self._were_up: dict[str, Pool] = {}
 
     def of(self, table: Table, view: TableView | None, failure: str | None = None) -> tuple[Proof, ...]:
@@ -45,7 +44,6 @@ class TableProofs:
                 has_hook=hook is not None,
                 foreign_services=self._foreign_services.of(table.id),
                 kept_by_others=self._kept_by_others.of(table.id),
-                claimed=self._claims.blocked(table.id),
                 slots={name: self._slots(name, pool, now.slots) for name, (pool, now) in capacities.items()},
                 resting=frozenset(name for name, (_, now) in capacities.items() if now.resting),
             )

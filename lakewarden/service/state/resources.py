@@ -22,7 +22,7 @@ from lakewarden.service.store.port import Store
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resources:
     """`pools` are the session pools by the name of their `spark` profile. `readers` observe tables. Without readers the
-    control thread observes them. `archives` read archived timelines. `threads` read claims and list catalogs.
+    control thread observes them. `archives` read archived timelines. `threads` list catalogs.
     `run_logs` are the logs of the runs that this daemon has carried out.
     """
 

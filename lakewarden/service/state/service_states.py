@@ -83,9 +83,8 @@ class ServiceStates:
         active: RunId | None,
         ours: frozenset[str],
         approval: Blocked | None = None,
-        claimed: Blocked | None = None,
+        shared: Blocked | None = None,
         unproved: Blocked | None = None,
-        unguarded: frozenset[str] = frozenset(),
         rewrite_all: str | None = None,
         mode: Mode | None = None,
     ) -> ServiceState:
@@ -100,9 +99,8 @@ class ServiceStates:
             backoff=_backoff(row),
             idle=_idle(row),
             ours=ours,
-            claimed=claimed,
+            shared=shared,
             unproved=unproved,
-            unguarded=unguarded,
             rewrite_all=rewrite_all,
         )
 

@@ -23,7 +23,7 @@ from lakewarden.service.model.rows import (
     ServiceStateRow,
     WriterSignsRow,
 )
-from lakewarden.service.model.run import ExecutorNames, Run, RunState
+from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.history import HistoryStore
 
 UNSEEN_AT_LEAST = timedelta(days=1)
@@ -179,10 +179,6 @@ class Store(HistoryStore, Protocol):
 
     def instants(self, *, identity: str, service: Service) -> frozenset[str]:
         """Return the instants that runs of ours planned or took up, the last thousand."""
-        ...
-
-    def executors(self, *, identity: str, service: Service, instant: str) -> ExecutorNames:
-        """Return what carried out the newest run of an instant, as far as it is known."""
         ...
 
     def keep_service_state(self, row: ServiceStateRow) -> None:

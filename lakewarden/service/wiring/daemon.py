@@ -16,8 +16,6 @@ from lakewarden.service.control.loop import ControlLoop
 from lakewarden.service.control.membership import Membership
 from lakewarden.service.control.status import Status
 from lakewarden.service.model.found import Source
-from lakewarden.service.ownership.claim_file import Cadence
-from lakewarden.service.ownership.claims import Claims
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.replica_lease import ReplicaLease
 from lakewarden.service.rules.permits import Limits
@@ -35,13 +33,12 @@ Offer = Callable[[Sequence[Table], Sequence[Source] | None, Mapping[str, Pool]],
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComposedDaemon:
-    """A composed daemon: the object of the control thread, its lease, its claims, the status for other threads, and
+    """A composed daemon: the object of the control thread, its lease, the status for other threads, and
     what takes another configuration.
     """
 
     daemon: ControlLoop
     replica_lease: ReplicaLease
-    claims: Claims
     status: Status
     offer: Offer
     registered: Mapping[TableId, Table]
@@ -53,7 +50,6 @@ def compose(
     resources: Resources,
     drain: timedelta,
     limits: Limits | None = None,
-    cadence: Cadence | None = None,
     lease: timedelta = timedelta(seconds=30),
     alone: bool = True,
     unproved: Callable[[], str | None] = lambda: None,
@@ -65,9 +61,9 @@ def compose(
     `sources` are asked for tables that are not among `tables`. `LeaseTerms` explains the others.
     """
     commands = CommandQueue()
-    terms = LeaseTerms(lease=lease, alone=alone, unproved=unproved, url=url, cadence=cadence)
+    terms = LeaseTerms(lease=lease, alone=alone, unproved=unproved, url=url)
     state = state_of(tables, resources, wake=commands.wake)
-    ownership = ownership_of([*state.tables.values()], resources, state, commands, terms)
+    ownership = ownership_of(resources, state, terms)
     scheduling = scheduling_of(resources, state, ownership, commands, limits=limits or Limits(), terms=terms)
     membership = Membership(
         state=state,
@@ -83,7 +79,6 @@ def compose(
         resources=resources,
         state=state,
         membership=membership,
-        claims=ownership.claims,
         wake=commands.wake,
         begin=partial(_begin, resources, commands),
     )
@@ -149,7 +144,6 @@ def _controlled(
     return ComposedDaemon(
         daemon=daemon,
         replica_lease=ownership.replica_lease,
-        claims=ownership.claims,
         status=status,
         offer=discovery.offer,
         registered=state.tables,

@@ -13,7 +13,7 @@ from lakewarden.service.state.daemon_state import DaemonState
 from lakewarden.service.state.lock_proofs import LockProofs
 from lakewarden.service.state.moments import Moments
 from lakewarden.service.state.observations import Observations
-from lakewarden.service.state.readers.inline import InlineReaders
+from lakewarden.service.state.readers.port import InlineReaders
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.state.rewrites import Rewrites
 from lakewarden.service.state.service_states import ServiceStates

@@ -25,7 +25,6 @@ from lakewarden.planners.ports import (
 )
 from lakewarden.planners.settings import Settings
 from lakewarden.testing.fake.layout import (
-    CLAIM,
     HEARTBEATS,
     TIMELINE,
 )
@@ -116,10 +115,6 @@ class FakeFormat(NamedByPath):
             for service in table.policies
         ]
         return (WriterOption(key="fake.hook", value=hook_url, why="Lakewarden hears of each commit"), *services)
-
-    def claim_location(self, table: Table) -> str | None:
-        """Return a file in a folder of its own. Two executors of one plan damage a fake table, too."""
-        return f"{table.location}/{CLAIM}"
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return the stamps of the table's folder and of its timeline."""

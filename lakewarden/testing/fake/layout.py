@@ -5,7 +5,6 @@
     archive/                           the files of the oldest instants, after they are archived
     heartbeats/<seq>                   touched by the process that works on the instant
     sequence/<seq>                     created by the process that begins an instant
-    claims/claim.json                  the daemon that acts on the table
     scratch/                           files before they are moved to the timeline
 
 A write adds `rows` and one log file. The plan of a compaction names log files by the instants that wrote them. The
@@ -29,7 +28,6 @@ ARCHIVE = "archive"
 HEARTBEATS = "heartbeats"
 SEQUENCE = "sequence"
 SCRATCH = "scratch"
-CLAIM = "claims/claim.json"
 FIRST_VERSION = "00000000"
 """The first file version of every table."""
 

@@ -15,8 +15,7 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.reading.observing import Answers, ObservationRequest
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.state.readers.inline import InlineReaders
-from lakewarden.service.state.readers.port import TableReaders
+from lakewarden.service.state.readers.port import InlineReaders, TableReaders
 from lakewarden.service.state.readers.processes import ProcessReaders
 from lakewarden.testing import READER
 from lakewarden.testing.fake import FAKE, FakeTable

@@ -77,7 +77,6 @@ def plans(store: SqlStore, ask: Callable[[], Any]) -> list[str]:
     ("ask", "index"),
     [
         pytest.param(lambda s: s.instants(**OF_A_LEASE), "runs_by_lease", id="which plans are ours"),
-        pytest.param(lambda s: s.executors(**OF_A_LEASE, instant="x"), "runs_by_instant", id="who was at an instant"),
         pytest.param(lambda s: s.active(), "open_runs|one_active_run", id="what is under way"),
         pytest.param(lambda s: s.request(a_run("new")), "one_active_run|open_runs", id="asking for a run"),
         pytest.param(lambda s: s.runs(limit=10), "runs_by_number", id="the newest runs"),

@@ -155,8 +155,8 @@ def test_a_cancelled_execution_yields(driver: Driver, orders: Orders) -> None:
 
 @pytest.mark.core
 def test_a_compaction_whose_jvm_was_killed_is_finished_by_another_run(driver: Driver, orders: Orders) -> None:
-    """Kill -9 between execute and commit. Its heartbeat blocks the instant for clients that do not know that its JVM is
-    dead. A client that knows it removes this one heartbeat, and completes the instant at once.
+    """Kill -9 between execute and commit. Its heartbeat blocks the instant until it is silent. Then another run
+    completes the instant, and leaves the heartbeats of writers alone.
     """
     run = driver.submit(orders, Service.COMPACTION)
     plan = driver.advance(run, to=Step.COMMIT)
@@ -172,7 +172,8 @@ def test_a_compaction_whose_jvm_was_killed_is_finished_by_another_run(driver: Dr
     barred = driver.carry_out(orders, Service.COMPACTION, instant=plan.instant)
     assert isinstance(barred, Failed)
     assert "heartbeat" in barred.reason
-    freed = driver.submit(orders, Service.COMPACTION, instant=plan.instant, predecessor_dead=True)
+    orders.silence(plan.instant)
+    freed = driver.submit(orders, Service.COMPACTION, instant=plan.instant)
     assert isinstance(driver.finish(freed), Succeeded)
 
     assert orders.found() == orders.expected
@@ -195,7 +196,8 @@ def test_a_worker_in_which_spark_has_stopped_is_replaced_and_its_run_is_lost(
     worker_faults.unlink()
     driver.until_ready()
 
-    again = driver.submit(orders, Service.COMPACTION, instant=plan.instant, predecessor_dead=True)
+    orders.silence(plan.instant)
+    again = driver.submit(orders, Service.COMPACTION, instant=plan.instant)
     assert isinstance(driver.finish(again), Succeeded)
     assert orders.found() == orders.expected
 

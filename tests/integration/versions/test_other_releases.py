@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden.executors.contract import Succeeded
-from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.storage.conditions import LocalConditions
 from tests.integration.versions.conftest import COPY_ON_WRITE, MERGE_ON_READ, ReleaseOrders
 from tests.support.hudi.hudi_bundles import HUDI_BUNDLES
 from tests.support.hudi.hudi_says import instants, pending_compactions
@@ -44,7 +41,6 @@ def test_every_service_runs_and_the_table_stays_its_releases_own(
     """
     orders = orders_of(release, kind).writing(**SMALL_FILES)
     orders.write(keys=12)
-    claim = claimed(orders)
     orders.write(keys=24)
     orders.writing(**PLANS_INLINE[kind]).write()
     properties = orders.properties()
@@ -64,7 +60,6 @@ def test_every_service_runs_and_the_table_stays_its_releases_own(
     assert orders.properties() == properties
     orders.write()
     assert orders.read_by_their_release() == orders.found() == orders.expected
-    assert LocalConditions().versioned(claim) is not None, "a claim disturbs no client, and none deletes it"
     check_seen_as_its_release_sees_it(orders)
     assert orders.properties() == properties
 
@@ -125,11 +120,3 @@ def let_expire(orders: ReleaseOrders, partition: str) -> None:
 def _age(file: os.PathLike[str], by: timedelta) -> None:
     then = time.time() - by.total_seconds()
     os.utime(file, (then, then))
-
-
-def claimed(orders: ReleaseOrders) -> str:
-    """Put a claim beside the table, as a daemon does, and return its location."""
-    place = HUDI.claim_location(Table(id=TableId("orders"), format="hudi", location=str(orders.path)))
-    assert place is not None
-    assert LocalConditions().create(place, b"{}") is not None
-    return place

@@ -247,12 +247,7 @@ class DaemonHarness:
             limits=self.limits,
             sources=self.sources,
         )
-        self.daemon, self.replica_lease, self.claims, self.status = (
-            composed.daemon,
-            composed.replica_lease,
-            composed.claims,
-            composed.status,
-        )
+        self.daemon, self.replica_lease, self.status = composed.daemon, composed.replica_lease, composed.status
         self.offer = composed.offer
         self.commands: CommandQueue = composed.status._commands
         self.clock.meanwhile = self.keep_replica_lease
@@ -278,7 +273,6 @@ class DaemonHarness:
         """Do what the daemon's threads do for its right to act."""
         self.replica_lease.renew()
         self.replica_lease.watch()
-        self.claims.maintain()
 
     def stop(self) -> None:
         """Stop the daemon as a signal does, and let its end take the time that it takes."""

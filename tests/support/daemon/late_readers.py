@@ -7,8 +7,7 @@ from collections.abc import Collection, Sequence
 
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.reading.observing import ObservationRequest
-from lakewarden.service.state.readers.inline import InlineReaders
-from lakewarden.service.state.readers.port import Answered
+from lakewarden.service.state.readers.port import Answered, InlineReaders
 
 
 class LateReaders:

@@ -361,7 +361,6 @@ class Replica:
         if self.awake:
             self.composed.replica_lease.renew()
             self.composed.replica_lease.watch()
-            self.composed.claims.maintain()
 
 
 class Line:

@@ -232,13 +232,6 @@ def table_fifo(place: Place) -> None:
     os.mkfifo(place.folder)
 
 
-@hostile("hudi", "A FIFO as the claim that we ourselves read and write beside a table.", Looks.SHOWN)
-def claim_fifo(place: Place) -> None:
-    claim = place.hudi().home / ".lakewarden" / "claim.json"
-    claim.parent.mkdir()
-    os.mkfifo(claim)
-
-
 @hostile("hudi", "FIFOs as heartbeats of writes in flight.", Looks.SHOWN)
 def heartbeats_fifo(place: Place) -> None:
     table = place.hudi()

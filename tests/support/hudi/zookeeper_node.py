@@ -16,6 +16,7 @@ class ZookeeperNode:
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
+        self._connections: list[socket.socket] = []
         self.made = 0
         self.children = 0
         self.there = True
@@ -31,11 +32,18 @@ class ZookeeperNode:
         """Let a client take the lock, and let it go."""
         self.made += 1
 
+    def hang_up(self) -> None:
+        """End every session, as a server does that is idle for long."""
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     def serve(self) -> None:
         """Take connections until the listener is closed."""
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
+                self._connections.append(connection)
                 threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
 
     def _talk(self, connection: socket.socket) -> None:
@@ -43,11 +51,13 @@ class ZookeeperNode:
             self._read(connection)
             self._send(connection, struct.pack("!iiqi16s?", 0, 30_000, 1, 16, bytes(16), False))
             while True:
-                xid, operation = struct.unpack_from("!ii", self._read(connection))
-                self.asked += 1
+                request = self._read(connection)
+                xid, operation = struct.unpack_from("!ii", request)
+                self.asked += operation == 3
                 error = -101 if operation == 3 and not self.there else 0
                 answer = struct.pack("!iqi", xid, 1, error)
-                self._send(connection, answer + (self._stat() if operation == 3 and self.there else b""))
+                path = request[8:] if operation == 9 else b""
+                self._send(connection, answer + path + (self._stat() if operation == 3 and self.there else b""))
 
     def _stat(self) -> bytes:
         shown = 2 * self.made - self.children

@@ -124,11 +124,11 @@ class IndexingSteps:
     def _taken_up(self, instant: str) -> Plan:
         """Return the plan of an indexer, or of an earlier run, that was not begun.
 
-        Raises YieldError if it was begun. Raises TemporaryError for a build that a dead JVM of ours has left
+        Raises YieldError if it was begun. Raises TemporaryError for a build that an earlier JVM has left
         unfinished: Hudi undoes it when its heartbeat is silent.
         """
         pending = pending_plan(self._table.view(), Service.INDEXING, instant)
-        if pending.state is State.INFLIGHT and self._table.assignment.predecessor_dead:
+        if pending.state is State.INFLIGHT and pending.last_beat is not None:
             with translated(Step.PLAN):
                 self._table.client.java.lazyRollbackFailedIndexing()
             raise TemporaryError(f"indexing {instant} was left unfinished, and is undone first", delay=_UNTIL_SILENT)

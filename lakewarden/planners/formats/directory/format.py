@@ -107,10 +107,6 @@ class DirectoryFormat(NamedByPath):
         """Return what lets one side alone write the markers."""
         return writer_options(table, engine=engine)
 
-    def claim_location(self, table: Table) -> str | None:
-        """Return None: a marker that two executors write is the same empty file."""
-        return None
-
     def token(self, table: Table, storage: Storage) -> str:
         """Return a digest of the times of the warm folders: one stat each, and in a store without folder times one
         listing each.

@@ -13,7 +13,7 @@ from lakewarden.planners.formats.hudi.backlog.neglected import RETAINED_BY_HUDI
 from lakewarden.planners.formats.hudi.catalogs import Catalog, as_found, tables_in
 from lakewarden.planners.formats.hudi.contradictions import contradictions
 from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
-from lakewarden.planners.formats.hudi.metadata.table_properties import CLAIM, HOME
+from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
 from lakewarden.planners.formats.hudi.metadata.tokens import Tokens
 from lakewarden.planners.formats.hudi.observing import observed
 from lakewarden.planners.formats.hudi.options.named_locks import lock_named_by
@@ -155,10 +155,6 @@ class HudiFormat:
     ) -> Sequence[WriterOption]:
         """Return the options for the lock, multi-writer mode, the commit callback, and Lakewarden's services."""
         return writer_options(table, engine=engine, hook_url=hook_url, measured=measured)
-
-    def claim_location(self, table: Table) -> str | None:
-        """Return a file in a folder of its own below `.hoodie`. No release of Hudi looks in it (docs/hudi.md)."""
-        return f"{table.location}/{HOME}/{CLAIM}"
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return the version of the properties file, and the stamp of the timeline's folder that they name."""

@@ -148,12 +148,6 @@ class IcebergFormat:
         """
         return writer_options(table, engine=engine, hook_url=hook_url)
 
-    def claim_location(self, table: Table) -> str | None:
-        """Return None: Iceberg tables need no claim. A commit is one exchange of the table's pointer. If two daemons
-        commit, the second one fails. A run deletes a file only if it has proved that no reader needs it.
-        """
-        return None
-
     def token(self, table: Table, storage: Storage) -> str:
         """Return a text that changes with the table's current metadata file and with Lakewarden's plans beside the
         table.

@@ -136,10 +136,6 @@ class PaimonFormat(NamedByPath):
         """Return what hands the compaction over to Lakewarden, and announces partitions that are done."""
         return writer_options(table, engine=engine, hook_url=hook_url)
 
-    def claim_location(self, table: Table) -> str | None:
-        """Return None: if two compactions of one bucket are committed, the second one fails, and loses nothing."""
-        return None
-
     def token(self, table: Table, storage: Storage) -> str:
         """Return the newest snapshot, and what the storage calls this version of its file. With the service orphans
         also the last run of that.

@@ -156,7 +156,7 @@ def add_registrations(app: FastAPI, registering: Registering | None) -> None:
     def remove_table(id: str, request: Request) -> None:  # noqa: A002
         """Serve a registered table no longer. Its runs end as they would, and no other one begins.
 
-        The claim on the table is let go. Nothing of the table is touched.
+        Nothing of the table is touched.
         """
         caller, seen = caller_of(request), _seen_by(request)
         _asked(lambda: _there(registering, id).remove(TableId(id), caller=caller, expected=seen))

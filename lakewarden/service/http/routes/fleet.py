@@ -61,7 +61,6 @@ class FleetBody(BaseModel):
     paused: int
     would_run: int
     blocked: int
-    claimed: int
     approvals: int
     queued_runs: int
     running_runs: int
@@ -96,7 +95,6 @@ def summary(statuses: Sequence[TableStatus], *, by: By | None, now: datetime) ->
         paused=sum(one.paused is not None for one in statuses),
         would_run=sum(bool(one.would_run) for one in statuses),
         blocked=sum(any(isinstance(said, Blocked) for said in one.decisions.values()) for one in statuses),
-        claimed=sum(one.claimed is not None for one in statuses),
         approvals=sum(len(one.approvals) for one in statuses),
         queued_runs=states[RunState.QUEUED],
         running_runs=states[RunState.RUNNING] + states[RunState.COMMITTING],

@@ -64,9 +64,6 @@ def explain(
         mode=table.mode,
         paused=status.paused,
         failure=status.failure,
-        claimed=None
-        if status.claimed is None
-        else BlockerExplanation(reason=status.claimed.reason, remedy=status.claimed.remedy or "", services=[]),
         observed_seconds_ago=None if polled_ago is None else round(polled_ago.total_seconds(), 3),
         poll_seconds=table.poll.total_seconds(),
         sources=_sources(table),

@@ -200,7 +200,6 @@ class TableExplanation(BaseModel):
     mode: str
     paused: str | None
     failure: str | None
-    claimed: BlockerExplanation | None = None
     observed_seconds_ago: float | None
     poll_seconds: float
     polled_every_seconds: float | None = None

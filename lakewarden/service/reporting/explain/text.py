@@ -62,9 +62,6 @@ def _table(explanation: TableExplanation) -> _Lines:
     yield "mode", explanation.mode + _from(explanation, "mode")
     if explanation.paused is not None:
         yield "PAUSED", explanation.paused
-    if explanation.claimed is not None:
-        yield "CLAIMED", explanation.claimed.reason
-        yield from _remedy(explanation.claimed.remedy)
     yield "last poll", _look(explanation)
     if explanation.failure is not None:
         yield "FAILURE", explanation.failure

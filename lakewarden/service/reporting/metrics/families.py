@@ -133,9 +133,6 @@ POLL_INTERVAL = Family(
     fold=Fold.LARGEST,
 )
 POLL_FAILING = Family(name="lakewarden_table_poll_failing", meaning="1 while the table cannot be observed, else 0.")
-FOREIGN_CLAIMS = Family(
-    name="lakewarden_foreign_claims", meaning="1 while a daemon with another store has claimed the table, else 0."
-)
 LOCK_PROVED = Family(
     name="lakewarden_table_lock_proved",
     meaning="1 if the writers are proved to hold the configured lock, 0 if that is unknown, -1 if one did not hold it.",
@@ -183,7 +180,6 @@ FAMILIES = (
     POLL_AGE,
     POLL_INTERVAL,
     POLL_FAILING,
-    FOREIGN_CLAIMS,
     LOCK_PROVED,
     APPROVALS,
     REWRITES,

@@ -9,7 +9,6 @@ from lakewarden.service.reporting.metrics.table_limit import Rank
 
 _SIGNS = {
     of.POLL_FAILING: 1.0,
-    of.FOREIGN_CLAIMS: 1.0,
     of.APPROVALS: 1.0,
     of.BLOCKED: 1.0,
     of.LOCK_PROVED: -1.0,

@@ -113,7 +113,6 @@ def _known_of(status: TableStatus, polled_ago: timedelta | None) -> Iterator[tup
         if status.polled_every is not None:
             yield _key(of.POLL_INTERVAL), status.polled_every.total_seconds()
     yield _key(of.POLL_FAILING), status.failure is not None
-    yield _key(of.FOREIGN_CLAIMS), status.claimed is not None
     if status.lock is not None:
         yield _key(of.LOCK_PROVED), _PROOF[status.lock.verdict]
     yield _key(of.APPROVALS), len(status.approvals)

@@ -28,10 +28,8 @@ from lakewarden.planners.storage.settings import StoreSettings
 from lakewarden.service.config.reading import ReadingSettings
 from lakewarden.service.state.readers.child import COMMAND, KILLED, ReaderProcess
 from lakewarden.service.state.readers.children import Children
+from lakewarden.service.state.readers.lanes import QuickLane, RemoteLane, SlowLane, is_remote
 from lakewarden.service.state.readers.port import Answered, EndReason
-from lakewarden.service.state.readers.quick import QuickLane
-from lakewarden.service.state.readers.remote import RemoteLane, is_remote
-from lakewarden.service.state.readers.slow import SlowLane
 
 log = structlog.get_logger(__name__)
 

@@ -15,7 +15,7 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.run import ExecutorNames, Run, RunState
+from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.sql import dialects, schema
 from lakewarden.service.store.sql.database import Database
@@ -163,20 +163,6 @@ class SqlRuns(Database):
         )
         with self._read() as connection:
             return frozenset(connection.scalars(query))
-
-    def executors(self, *, identity: str, service: Service, instant: str) -> ExecutorNames:
-        """Return what carried out the newest run of an instant, as far as it is known."""
-        # A run without a step has not touched the table. It does not say which executor worked on the instant.
-        query = (
-            sa.select(_runs.executor, _runs.application)
-            .where(_runs.identity == identity, _runs.service == service, _runs.instant == instant)
-            .where(_runs.executor.is_not(None) | _runs.step.is_not(None))
-            .order_by(_runs.number.desc())
-            .limit(1)
-        )
-        with self._read() as connection:
-            row = connection.execute(query).first()
-        return ExecutorNames(executor=row and row.executor, application=row and row.application)
 
 
 def _columns(run: Run) -> dict[str, Any]:

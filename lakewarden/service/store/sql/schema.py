@@ -102,7 +102,6 @@ Index(
 Index("runs_by_number", runs.c.number)
 Index("runs_by_table", runs.c.table_id, runs.c.service, runs.c.number)
 Index("runs_by_lease", runs.c.identity, runs.c.service, runs.c.number, runs.c.instant)
-Index("runs_by_instant", runs.c.identity, runs.c.service, runs.c.instant, runs.c.number)
 
 leases = Table(
     "leases",

@@ -48,7 +48,6 @@ def shown(decision: str = "NotDue", reason: str = "", **other: Any) -> dict[str,
     empty: dict[str, Any] = {
         "failure": None,
         "faults": [],
-        "claimed": None,
         "observed_seconds_ago": 1.0,
         "name": "trips",
     }

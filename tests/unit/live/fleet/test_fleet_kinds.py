@@ -67,10 +67,9 @@ def test_each_broken_promise_is_a_shortcoming() -> None:
         not_named=["a"],
         harmed=["b"],
         wrong_rows=["c"],
-        claims_left=["d"],
         write_failures=["e"],
     )
-    assert len(bad.shortcomings()) == 7
+    assert len(bad.shortcomings()) == 6
 
 
 def test_a_forecast_is_off_beyond_twice_or_half() -> None:

@@ -49,11 +49,11 @@ def test_what_is_no_regular_file_is_named_and_not_read(
 
 
 @pytest.mark.timeout(10)
-def test_a_claim_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    """It blocks our claim, and the error names it."""
-    os.mkfifo(tmp_path / "claim.json")
+def test_a_file_on_conditions_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """The error names it."""
+    os.mkfifo(tmp_path / "marks.json")
     with pytest.raises(TemporaryError, match="is a named pipe, and no file: remove it"):
-        LocalConditions().versioned(str(tmp_path / "claim.json"))
+        LocalConditions().versioned(str(tmp_path / "marks.json"))
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "n" * 5000])

@@ -55,7 +55,6 @@ CHANGES: dict[str, Callable[[TableStatuses, Table, TableView], object]] = {
     "active": lambda rooms, _table, _view: rooms._active_runs.take_in(a_run(table=TRIPS)),
     "approvals": _asked,
     "writer_failures": lambda rooms, _table, _view: _lost(rooms, Blamed(failure=LOST, run=None)),
-    "unclaimed": lambda rooms, table, _view: rooms._claims._warn(table, "its store has no conditional writes"),
     "retries": lambda rooms, _table, view: _yielded(rooms, view),
     "smaller": lambda rooms, _table, _view: rooms._service_states.too_large(
         TRIPS, Service.COMPACTION, a_run().id, 2**40, "it killed its JVM"
@@ -96,7 +95,7 @@ def test_the_list_shows_each_change_at_once_and_as_the_table_does(harness: Daemo
 
 def test_each_part_of_a_status_is_tried_above() -> None:
     """A new part is asked for in the list, too. The rest changes with each observation or decision."""
-    tried = {*CHANGES, "claimed", "lock", "table", "owner", "view", "polled_every", "decisions", "would_run"}
+    tried = {*CHANGES, "lock", "table", "owner", "view", "polled_every", "decisions", "would_run"}
     assert {one.name for one in fields(TableStatus)} == tried
 
 

@@ -14,10 +14,7 @@ from lakewarden.executors.application import ClusterApplication, ClusterKind
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.step import Step
 from lakewarden.service.model.run import ExecutorNames, RunState
-from lakewarden.service.ownership.claim_file import Cadence
 from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
-from lakewarden.service.ownership.recovery import DYING
-from lakewarden.service.ownership.table_claim import OwnClaim
 from lakewarden.service.state.readers.threads import CallersThread
 from tests.support.daemon.daemon_harness import DaemonHarness, HarnessClock
 from tests.support.pool.poison import a_dead_process
@@ -79,32 +76,6 @@ def test_a_restarted_daemon_knows_that_executors_of_its_run_are_elsewhere(tmp_pa
     row = harness.store.run(run.id)
     assert row is not None
     assert row.state.ended
-
-
-def test_a_claim_stays_while_executors_of_ours_may_write(tmp_path: Path) -> None:
-    """A daemon with another store would act on the table as soon as the claim is gone."""
-    harness = executing(tmp_path, executor=None, application=APPLICATION.to_text())
-    (run,) = harness.runs()
-    harness.pool.kill(run.id)
-    harness.for_a_while(timedelta(seconds=2))
-    claim = next(iter(harness.claims._claims.values()))
-    harness.claims.give_back()
-    kept = claim.writes.versioned(claim.location)
-    harness.for_a_while(END)
-    harness.claims.give_back()
-
-    assert kept is not None
-    assert claim.writes.versioned(claim.location) is None
-
-
-def test_a_claim_lasts_until_executors_of_ours_have_ended_without_us(tmp_path: Path) -> None:
-    """Another daemon takes it after that time, and our workers may have been killed only shortly before."""
-    harness = executing(tmp_path, executor=None, application=APPLICATION.to_text())
-    harness.claims.maintain()
-    claim = next(iter(harness.claims._claims.values()))
-    assert isinstance(claim.known, OwnClaim)
-    assert claim.known.claim.silent_after == Cadence().busy_silence + END
-    assert Cadence().kill + DYING + END < claim.known.claim.silent_after
 
 
 class AskedCluster:

@@ -85,7 +85,7 @@ def test_a_dry_run_gets_no_permit_but_that_of_its_plan(step: Step) -> None:
 
 REFUSALS: dict[str, dict[str, Any]] = {
     "a newer owner": {"lease_held": False},
-    "a claim of another daemon": {"claimed": "claimed by another daemon"},
+    "a second name of the folder": {"shared": "its folder is also registered as b"},
     "a pause or a drain that is over": {"held": "the drain deadline has passed"},
     "another table at the same place": {"view": replace(VIEW, identity=TableIdentity(location="/x", created="again"))},
     "a blocker": {"view": replace(VIEW, blockers=(Blocker(reason="no lock", remedy="name it"),))},

@@ -10,7 +10,6 @@ import pytest
 
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.lock_proof import Evidence, ProofState
-from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.proof import Check, Proof, ProofResult
 from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId
@@ -71,7 +70,6 @@ def test_a_table_on_which_everything_is_good_is_proved() -> None:
         (Check.HEARTBEATS, {"beat_at": None}, ProofResult.NOT_PROVED),
         (Check.HOOK, {"hook_at": None}, ProofResult.NOT_PROVED),
         (Check.ALONE, {"foreign_services": (ANOTHER,)}, ProofResult.WRONG),
-        (Check.CLAIM, {"claimed": Blocked(reason="claimed by another daemon", remedy="stop it")}, ProofResult.WRONG),
         (Check.READERS, {"view": a_view(readers=(ReaderPosition(name="a", unreadable="gone"),))}, ProofResult.WRONG),
         (Check.RETENTION, {"kept_by_others": {Service.CLEAN: KEPT_24}}, ProofResult.WRONG),
         (Check.ZONE, {"view": blocked("the zone of its timeline is not proved")}, ProofResult.WRONG),

@@ -13,7 +13,7 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.state.observations import Observations, Polled
-from lakewarden.service.state.readers.inline import InlineReaders
+from lakewarden.service.state.readers.port import InlineReaders
 from lakewarden.testing.fake import FAKE, FakeTable
 from tests.support.daemon.late_readers import LateReaders
 

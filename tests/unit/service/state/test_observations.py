@@ -15,7 +15,7 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation, Storage
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.state.observations import FULL_EVERY, Observations, Polled
-from lakewarden.service.state.readers.inline import InlineReaders
+from lakewarden.service.state.readers.port import InlineReaders
 from lakewarden.testing.fake import FAKE, FakeFormat, FakeTable
 from lakewarden.testing.fake.layout import WINDOW
 

@@ -13,8 +13,6 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Mode, Policy, TableId
-from lakewarden.planners.ports import ConditionalWrites
-from lakewarden.planners.storage import Storages
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState
 from lakewarden.testing.fake import FakeTable
@@ -383,17 +381,10 @@ def test_work_that_appears_while_a_run_finds_none_is_not_forgotten(tmp_path: Pat
     harness.until(lambda: harness.lake.file_versions == 1)
 
 
-class WithoutConditions(Storages):
-    """No claim is kept there, so the clocks are not compared."""
-
-    def conditions(self, location: str) -> ConditionalWrites | None:
-        return None
-
-
 def test_a_hook_is_believed_where_the_token_shows_nothing(tmp_path: Path) -> None:
     """On a storage whose clock ticks slowly a change may leave no trace in the token; a hook makes the daemon look."""
     clock = HarnessClock(datetime.now(UTC) + timedelta(days=1))
-    harness = DaemonHarness(tmp_path, clock=clock, storages=WithoutConditions())
+    harness = DaemonHarness(tmp_path, clock=clock)
     harness.write(2)
     harness.for_a_while()
     timeline = harness.lake.folder / "timeline"

@@ -46,8 +46,7 @@ def test_an_ensemble_is_asked_on_a_connection_that_is_kept_and_made_anew_where_i
     assert found is not None
     assert (found.made, found.children) == (7, 2)
 
-    assert ensemble._connection is not None
-    ensemble._connection._socket.shutdown(2)
+    node.hang_up()
     node.there = False
     assert ensemble.node("/hudi/orders") is None
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.errors import TemporaryError, UnknownError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.step import Step
@@ -47,11 +46,6 @@ class OddFormat(FakeFormat):
     def __init__(self, at: str) -> None:
         self._at = at
 
-    def claim_location(self, table: Table) -> str | None:
-        if self._at == "claim" and table.id == ODD:
-            raise KeyError("no such folder")
-        return super().claim_location(table)
-
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: Any) -> Observation:
         seen = super().observe(table, storage, previous, now=now)
         if self._at != "settlement" or table.id != ODD:
@@ -84,7 +78,7 @@ def served(harness: DaemonHarness) -> Callable[[], bool]:
     return lambda: harness.states(table=GOOD) == [RunState.SUCCEEDED]
 
 
-@pytest.mark.parametrize("at", ["permit", "settlement", "claim"])
+@pytest.mark.parametrize("at", ["permit", "settlement"])
 def test_a_defect_that_one_table_meets_ends_neither_the_daemon_nor_its_service(tmp_path: Path, at: str) -> None:
     """The other table is served then and later."""
     harness = harness_of(tmp_path, at)
@@ -104,16 +98,6 @@ def test_a_run_whose_permit_cannot_be_judged_is_refused_with_the_reason(tmp_path
     ended = lambda: any(run.state.ended for run in harness.runs(table=ODD))  # noqa: E731
     harness.until(ended, within=timedelta(hours=1))
     assert "unexpected KeyError: 'no such write'" in str(harness.runs(table=ODD)[0].outcome)
-
-
-def test_a_table_with_a_claim_that_cannot_be_kept_is_blocked(tmp_path: Path) -> None:
-    """Without its claim a second daemon may be at work."""
-    harness = harness_of(tmp_path, "claim")
-    harness.until(served(harness))
-    decision = harness.decision(Service.COMPACTION, ODD)
-    assert isinstance(decision, Blocked)
-    assert "its claim cannot be kept: unexpected KeyError" in decision.reason
-    assert harness.runs(table=ODD) == []
 
 
 class Forgetful(MemoryStore):

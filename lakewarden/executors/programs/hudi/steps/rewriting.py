@@ -53,8 +53,7 @@ class RewriteSteps(ABC):
         """Write the new files without committing them.
 
         From Hudi 1.1 on the call only prepares an RDD. Counting it writes the files, and keeping it makes the commit
-        not write them again. The heartbeat of a predecessor that is proved dead would block the instant for minutes,
-        so it is removed first. Raises UndoneError if the plan names files of a write that was rolled back, and
+        not write them again. Raises UndoneError if the plan names files of a write that was rolled back, and
         TemporaryError if a row could not be written.
         """
         self._table.before_a_commit()
@@ -63,8 +62,6 @@ class RewriteSteps(ABC):
         self._judge(view, pending.time, compacted_files(self._table.assignment, pending, self._table.storage))
         self._may_have_read = completed_writes(view)
         with translated(Step.EXECUTE):
-            if self._table.assignment.predecessor_dead:
-                self._table.client.remove_heartbeat(plan.on_timeline)
             self._written = self._table.client.write(self._calls.execute, plan.on_timeline)
             self._statuses = self._written.getWriteStatuses()
             self._table.client.keep(self._statuses)

@@ -30,8 +30,6 @@ HOME = ".hoodie"
 FILE = "hoodie.properties"
 TIMELINE = "timeline"
 METADATA = "metadata"
-CLAIM = ".lakewarden/claim.json"
-"""The claim of the table, below HOME. It has a folder of its own, so that its renewal changes no other stamp."""
 
 INDEX_DEFINITIONS = ".hoodie/.index_defs/index.json"
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
 from hive_metastore.ttypes import NoSuchObjectException  # type: ignore[import-untyped]
 
-from lakewarden.planners.formats.iceberg.catalogs.circuit_breaker import UnreachableError
+from lakewarden.planners.formats.iceberg.catalogs.answers import UnansweredError
 from lakewarden.planners.formats.iceberg.catalogs.settings import HiveCatalog
 from lakewarden.planners.metastores import Metastores, NoAnswerError
 from lakewarden.planners.model.errors import PermanentError
@@ -25,8 +25,6 @@ class Metastore:
     """The metastores of one catalog. The first that answers is asked, with one connection for each request. Any thread
     may use it.
     """
-
-    was_let_in = False
 
     def __init__(self, name: str, settings: HiveCatalog) -> None:
         self._name = name
@@ -65,4 +63,4 @@ class Metastore:
         try:
             return self._metastores.asked(ask)
         except NoAnswerError as error:
-            raise UnreachableError(str(error)) from error
+            raise UnansweredError(str(error)) from error

@@ -13,8 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lakewarden.planners.databases.rows import CatalogRows, RowErrors
-from lakewarden.planners.formats.iceberg.catalogs.circuit_breaker import BusyError, LoginRefusedError, UnreachableError
-from lakewarden.planners.formats.iceberg.catalogs.dotted import listing_of
+from lakewarden.planners.formats.iceberg.catalogs.answers import LoginRefusedError, UnansweredError, listing_of
 from lakewarden.planners.formats.iceberg.catalogs.settings import JdbcCatalog
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import Listing
@@ -26,14 +25,12 @@ _ROW = sa.text(
 _ROWS = sa.text(f"SELECT * FROM {_TABLE} WHERE catalog_name = :catalog")  # noqa: S608 - a constant
 _NAMES = sa.text(f"SELECT DISTINCT catalog_name FROM {_TABLE}")  # noqa: S608 - a constant
 _ERRORS = RowErrors(
-    correct="correct its uri", busy=BusyError, login_refused=LoginRefusedError, unreachable=UnreachableError
+    correct="correct its uri", busy=UnansweredError, login_refused=LoginRefusedError, unreachable=UnansweredError
 )
 
 
 class JdbcRows:
     """The rows of one catalog. Any thread may use it."""
-
-    was_let_in = False
 
     def __init__(self, name: str, settings: JdbcCatalog) -> None:
         """Prepare the engine without a connection. Raises PermanentError if the driver is not installed or the secret

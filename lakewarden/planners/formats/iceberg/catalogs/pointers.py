@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, assert_never, runtime_checkable
 
-from lakewarden.planners.formats.iceberg.catalogs.circuit_breaker import (
-    CircuitBreaker,
-    ClosedError,
-    LoginRefusedError,
-    TableRefusedError,
-)
+from lakewarden.planners.formats.iceberg.catalogs.answers import LoginRefusedError
 from lakewarden.planners.formats.iceberg.catalogs.hadoop import HadoopTables
 from lakewarden.planners.formats.iceberg.catalogs.settings import (
     Catalog,
@@ -34,9 +28,6 @@ _T = TypeVar("_T")
 Etags = dict[str, tuple[str, str]]
 """By table: the ETag of its last answer, and the metadata location in that answer."""
 
-_LISTING = ""
-"""The place of a table's name if the question is about all tables."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pointer:
@@ -50,11 +41,6 @@ class Pointer:
 
 class OpenCatalog(Protocol):
     """A catalog that was opened. Any thread may use it."""
-
-    @property
-    def was_let_in(self) -> bool:
-        """Whether opening the catalog made a request, and the catalog accepted the login."""
-        ...
 
     def metadata_file(self, identifier: str) -> str:
         """Return the address of the newest metadata file of `namespace.table`.
@@ -86,12 +72,11 @@ class Pointers:
     """Asks catalogs and file systems for the pointers of tables. Each catalog is opened once and kept. Any thread may
     use it.
 
-    If a table fails, only that table waits. If a catalog is down, requests about its tables fail at once, so that the
-    readers of other tables do not wait for it (`circuit_breaker.py`).
+    A table that fails is asked for again after a delay that grows (`rules/cadence.py`). A catalog that hangs keeps only
+    the readers of its own tables waiting, each for its time-out.
     """
 
-    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
+    def __init__(self) -> None:
         self._hadoop = HadoopTables()
         self._known: dict[tuple[str, str], _Known] = {}
         self._opening = threading.Lock()
@@ -106,9 +91,7 @@ class Pointers:
             file = self._hadoop.metadata_file(table.location, storage)
         else:
             name, identifier = named_in_catalog(table.location)
-            file = self._asked(
-                name, table.catalog, storage, lambda catalog: catalog.metadata_file(identifier), table=identifier
-            )
+            file = self._asked(name, table.catalog, storage, lambda catalog: catalog.metadata_file(identifier))
         numbered = table.catalog is None or isinstance(table.catalog, HadoopCatalog)
         return Pointer(token=f"{file}{_written_at(file, storage)}" if numbered else file, metadata_file=file)
 
@@ -124,9 +107,7 @@ class Pointers:
             return None
         name, identifier = named_in_catalog(table.location)
         try:
-            return self._asked(
-                name, table.catalog, storage, lambda catalog: catalog.hands_out(identifier), table=identifier
-            )
+            return self._asked(name, table.catalog, storage, lambda catalog: catalog.hands_out(identifier))
         except LakewardenError:
             return None
 
@@ -139,7 +120,7 @@ class Pointers:
                 raise PermanentError(f"the catalog {name} hands out no credentials: only REST catalogs do")
             return catalog.vended(identifier, known)
 
-        return self._asked(name, table.catalog, storage, ask, table=identifier)
+        return self._asked(name, table.catalog, storage, ask)
 
     def _asked(
         self,
@@ -147,17 +128,15 @@ class Pointers:
         settings: Catalog,
         storage: Storage,
         ask: Callable[[OpenCatalog], _T],
-        *,
-        table: str | None = None,
     ) -> _T:
         if isinstance(settings, HadoopCatalog):  # a folder: the time-outs and connections of its store apply
             return ask(_HadoopWarehouse(name, settings, storage, self._hadoop))
         key = (name, settings.model_dump_json())
         with self._opening:
             if key not in self._known:
-                self._known[key] = _Known(name, settings, self._monotonic)
+                self._known[key] = _Known(name, settings)
             known = self._known[key]
-        return known.asked(ask, table=table)
+        return known.asked(ask)
 
 
 def _written_at(file: str, storage: Storage) -> str:
@@ -176,34 +155,28 @@ class _Known:
     again.
     """
 
-    def __init__(self, name: str, settings: Catalog, monotonic: Callable[[], float]) -> None:
+    def __init__(self, name: str, settings: Catalog) -> None:
         self._name = name
         self._settings = settings
-        self._circuit_breaker = CircuitBreaker(
-            f"the catalog {name}",
-            monotonic,
-            at_most=settings.requests_at_once,
-            timeout_seconds=settings.timeout.total_seconds(),
-        )
+        self._places = threading.BoundedSemaphore(settings.requests_at_once)
         self._etags: Etags = {}
         self._opening = threading.Lock()
         self._openings = 0
         self._failed: LakewardenError | None = None
         self._opened: OpenCatalog | None = None
 
-    def asked(self, ask: Callable[[OpenCatalog], _T], *, table: str | None) -> _T:
-        with self._circuit_breaker.passed(table or _LISTING, timed=table is not None):
+    def asked(self, ask: Callable[[OpenCatalog], _T]) -> _T:
+        if not self._places.acquire(timeout=self._settings.timeout.total_seconds()):
+            most = self._settings.requests_at_once
+            raise TemporaryError(f"the catalog {self._name} is slow: of its {most} requests at once none ended in time")
+        try:
             opened = self._open(instead_of=None)
             try:
                 return ask(opened)
             except LoginRefusedError:
-                opened = self._open(instead_of=opened)
-            try:
-                return ask(opened)
-            except LoginRefusedError as refused:
-                if not opened.was_let_in:
-                    raise
-                raise TableRefusedError(str(refused)) from refused  # although the catalog has just accepted the login
+                return ask(self._open(instead_of=opened))
+        finally:
+            self._places.release()
 
     def _open(self, *, instead_of: OpenCatalog | None) -> OpenCatalog:
         """Return the opened catalog, but not the one that failed (`instead_of`). One thread opens it. The other threads
@@ -219,19 +192,14 @@ class _Known:
             self._opened = self._failed = None
             try:
                 self._opened = _opened(self._name, self._settings, self._etags)
-            except TemporaryError as error:
-                self._failed = ClosedError(str(error))
-                raise self._failed from error
-            except PermanentError as wrong:  # the secret may be replaced before the next request
-                self._failed = wrong
+            except LakewardenError as error:  # those who waited for it are told, and the next request tries again
+                self._failed = error
                 raise
             return self._opened
 
 
 class _HadoopWarehouse:
     """A Hadoop catalog: folders of namespaces in a folder."""
-
-    was_let_in = False
 
     def __init__(self, name: str, settings: HadoopCatalog, storage: Storage, tables: HadoopTables) -> None:
         self._name = name

@@ -22,19 +22,12 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 
-from lakewarden.planners.formats.iceberg.catalogs.circuit_breaker import (
-    SEVERAL,
-    BusyError,
-    LoginRefusedError,
-    UnreachableError,
-)
-from lakewarden.planners.formats.iceberg.catalogs.dotted import listing_of
+from lakewarden.planners.formats.iceberg.catalogs.answers import LoginRefusedError, UnansweredError, listing_of
 from lakewarden.planners.formats.iceberg.catalogs.rest_client import (
     AT_ONCE,
     TIMEOUT,
     RestClient,
     in_one_line,
-    retry_after,
     server_message,
 )
 from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
@@ -56,12 +49,12 @@ _OF_S3, _NOT_USED = "s3.", "Lakewarden does not use"
 _SIGNS = "s3.remote-signing-enabled"
 _LEVELS = 32
 _LONGEST_ETAG = 1024
+_SEVERAL = 3
+"""If so many namespaces in a row got no answer, the listing is given up."""
 
 
 class RestServer:
     """One server, opened. Any thread may use it."""
-
-    was_let_in = True
 
     def __init__(self, name: str, settings: RestCatalog, etags: dict[str, tuple[str, str]]) -> None:
         """Ask the server for its configuration. `etags` outlive this object: each table's ETag and the location that it
@@ -157,8 +150,8 @@ class RestServer:
             except LoginRefusedError:
                 raise
             except LakewardenError as error:
-                unanswered = unanswered + 1 if isinstance(error, UnreachableError | BusyError) else 0
-                if not namespace or unanswered >= SEVERAL:
+                unanswered = unanswered + 1 if isinstance(error, UnansweredError) else 0
+                if not namespace or unanswered >= _SEVERAL:
                     raise
                 unlisted[".".join(namespace)] = str(error)
         return listing_of(found, unlisted=unlisted)
@@ -189,11 +182,11 @@ class RestServer:
             case ForbiddenError():
                 raise PermanentError(f"the catalog {self._name} forbids it to us: {said}") from error
             case TooManyRequestsError() | ServiceUnavailableError():
-                raise BusyError(f"the catalog {self._name} does not answer: {said}") from error
+                raise UnansweredError(f"the catalog {self._name} does not answer: {said}") from error
             case requests.Timeout():
-                raise UnreachableError(f"the catalog {self._name} has not answered in time") from error
+                raise UnansweredError(f"the catalog {self._name} has not answered in time") from error
             case requests.ConnectionError():
-                raise UnreachableError(f"the catalog {self._name} does not answer: {said}") from error
+                raise UnansweredError(f"the catalog {self._name} does not answer: {said}") from error
             case _:
                 raise TemporaryError(f"the catalog {self._name} does not answer: {said}") from error
 
@@ -212,7 +205,7 @@ class RestServer:
                 f"or exclude it ({said})"
             )
         if status in _BUSY:
-            return BusyError(f"the catalog {self._name} does not answer: {said}", after=retry_after(answer))
+            return UnansweredError(f"the catalog {self._name} does not answer: {said}")
         if status >= 500:
             return TemporaryError(f"the catalog {self._name} does not answer of {identifier}: {said}")
         return PermanentError(f"the catalog {self._name} takes our request for none: {said}; see catalogs.{self._name}")

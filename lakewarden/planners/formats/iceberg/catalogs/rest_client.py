@@ -78,14 +78,6 @@ class RestClient(Client):
         return session
 
 
-def retry_after(answer: requests.Response) -> float | None:
-    """Return for how many seconds the server wants no request. None if it does not say, or gives a date."""
-    try:
-        return max(float(answer.headers.get("Retry-After", "")), 0.0)
-    except ValueError:
-        return None
-
-
 def in_one_line(error: Exception) -> str:
     """Return the text of an error without line breaks. It is never empty."""
     return " ".join(str(error).split()) or type(error).__name__

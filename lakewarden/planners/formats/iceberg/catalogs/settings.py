@@ -72,8 +72,8 @@ class CatalogSettings(Settings):
     """A request without Spark fails if it is not answered within this time."""
 
     requests_at_once: Annotated[int, Within(1, 256)] = 16
-    """The most requests without Spark at a time. While the catalog is slow or asks for fewer, Lakewarden makes fewer,
-    down to one. A request waits for a place, up to `timeout`. A folder (`type=hadoop`) has no such limit."""
+    """The most requests without Spark at a time. A request waits for a place, up to `timeout`. A folder
+    (`type=hadoop`) has no such limit."""
 
     properties: dict[str, str] = Field(default_factory=dict)
     """Further properties, as Iceberg's own catalogs name them (none by default)."""

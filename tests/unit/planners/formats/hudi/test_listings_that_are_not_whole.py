@@ -24,7 +24,7 @@ from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.state.observations import FULL_EVERY, Observations
-from lakewarden.service.state.readers.inline import InlineReaders
+from lakewarden.service.state.readers.port import InlineReaders
 from tests.support.hudi.hudi_table import HudiTable
 
 BASE, LOG = "a-0_0-1-2_20260101000000000.parquet", ".a-0_20260101000000000.log.1_0-1-2"

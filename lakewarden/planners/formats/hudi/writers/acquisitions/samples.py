@@ -12,6 +12,7 @@ so).
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from typing import assert_never
 
@@ -35,7 +36,9 @@ _STORAGE_FOLDER, _STORAGE_FILE = f"{HOME}/.locks", "table_lock.json"
 _FILESYSTEM_FILE = "lock"
 _LARGEST = 64 * 1024
 _ENSEMBLES = 64
-"""The most ZooKeepers to which one process keeps its connections."""
+"""The most ZooKeepers to which one process keeps its sessions."""
+
+_OPENING = threading.Lock()
 
 
 def leaves_traces(lock: Lock) -> bool:
@@ -82,7 +85,7 @@ def sample(lock: Lock, location: str, storage: Storage) -> LockSample:
 
 
 def _in_zookeeper(lock: ZookeeperLock) -> LockSample:
-    node = _ensemble(lock.url).node(f"{lock.base_path}/{lock.lock_key}")
+    node = _kept(lock.url).node(f"{lock.base_path}/{lock.lock_key}")
     if node is None:
         return LockSample()
     let_go = node.made - node.children
@@ -130,6 +133,11 @@ def _entries(folder: str, storage: Storage) -> tuple[FileEntry, ...]:
 
 def _folder(lock: FilesystemLock, location: str) -> str:
     return f"{location}/{HOME}" if lock.path is None else lock.path.removeprefix("file://").rstrip("/")
+
+
+def _kept(url: str) -> Ensemble:
+    with _OPENING:  # the cache alone would let two threads open two sessions
+        return _ensemble(url)
 
 
 @lru_cache(maxsize=_ENSEMBLES)

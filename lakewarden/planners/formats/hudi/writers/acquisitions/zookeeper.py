@@ -1,18 +1,21 @@
-"""How often a node's children came and went, read from ZooKeeper itself: two requests on a connection that is kept.
+"""How often a node's children came and went, read from ZooKeeper itself: two requests on a session that kazoo keeps.
 
-Only `sync` and `exists` are sent, as ZooKeeper's own `zookeeper.jute` and `ZooDefs.OpCode` (3.4 to 3.9) write them.
-Neither needs a permission on the node. `sync` comes first, because a follower may lag behind a writer.
+Only `sync` and `exists` are sent. Neither needs a permission on the node. `sync` comes first, because a follower may
+lag behind a writer.
 """
 
 from __future__ import annotations
 
-import socket
-import struct
+import logging
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError, SessionExpiredError
+from kazoo.handlers.threading import KazooTimeoutError
 
 from lakewarden.planners.model.errors import TemporaryError
 
@@ -20,18 +23,12 @@ TIMEOUT_SECONDS = 0.5
 """How long a server may take to accept a connection, or to answer."""
 
 RESTS = timedelta(seconds=10)
-"""A server that did not answer is not asked again for this long: every observation would wait for it."""
+"""A server that did not answer is not waited for again for this long: every observation would wait for it."""
 
-_SESSION_MILLISECONDS = 30_000
-_LARGEST_ANSWER = 4096
-_NOT_READ_ONLY = False
-_EXISTS, _SYNC = 3, 9
-_NO_NODE = -101
-_CONNECT = struct.Struct("!iqiqi16s?")
-_HEADER = struct.Struct("!ii")
-_REPLY = struct.Struct("!iqi")
-_LENGTH = struct.Struct("!i")
-_STAT = struct.Struct("!qqqqiiiqiiq")
+_SESSION_SECONDS = 10.0
+_CONNECTS_AGAIN = {"max_tries": -1, "delay": 0.05, "max_delay": 5.0}
+_QUIET = logging.getLogger("lakewarden.kazoo")
+_QUIET.setLevel(logging.CRITICAL)  # that a server does not answer is said where it is asked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,118 +44,69 @@ class Node:
 
 
 class Ensemble:
-    """The servers of one `url`. Requests are made one at a time, on a connection that is kept. Any thread may
-    use it.
-    """
+    """The servers of one `url`. The session is opened at the first request and kept. Any thread may use it."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._servers = [(host, int(port)) for host, _, port in (one.rpartition(":") for one in url.split(","))]
-        self._one_at_a_time = threading.Lock()
-        self._connection: _Connection | None = None
-        self._error = ""
+        self._client = KazooClient(
+            hosts=url,
+            timeout=_SESSION_SECONDS,
+            randomize_hosts=False,
+            connection_retry=_CONNECTS_AGAIN,
+            logger=_QUIET,
+        )
+        self._starting = threading.Lock()
+        self._is_started = False
+        self._connected = threading.Event()
+        self._client.add_listener(self._hear)
         self._rests_until = float("-inf")
 
     def node(self, path: str) -> Node | None:
         """Return a node; None if there is none. Raises TemporaryError if no server answers."""
-        with self._one_at_a_time:
-            if time.monotonic() < self._rests_until:
-                raise TemporaryError(self._error)
-            try:
-                return self._asked(path)
-            except OSError as error:
-                self._error = f"ZooKeeper at {self._url} does not answer: {error}"
-                self._rests_until = time.monotonic() + RESTS.total_seconds()
-                raise TemporaryError(self._error) from error
+        self._start()
+        try:
+            return self._asked(path)
+        except (ConnectionLoss, SessionExpiredError):
+            pass  # a server ends an idle session: kazoo opens another one, and what is asked meanwhile waits for it
+        except KazooTimeoutError as error:
+            raise self._silent() from error
+        except KazooException as error:
+            raise TemporaryError(f"ZooKeeper at {self._url} refuses it: {type(error).__name__}") from error
+        try:
+            return self._asked(path)
+        except (KazooException, KazooTimeoutError) as error:
+            raise self._silent() from error
+
+    def _start(self) -> None:
+        with self._starting:
+            if not self._is_started:
+                self._client.start_async()
+                self._is_started = True
+
+    def _hear(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            self._connected.set()
+        else:
+            self._connected.clear()
 
     def _asked(self, path: str) -> Node | None:
-        """Ask on the existing connection, and once more on a new one: a server ends an idle session."""
-        if self._connection is not None:
-            try:
-                return self._connection.node(path)
-            except OSError:
-                self._part()
-        self._connection = self._connect()
+        rests = time.monotonic() < self._rests_until
+        if not self._connected.wait(0 if rests else TIMEOUT_SECONDS):
+            raise self._silent()
         try:
-            return self._connection.node(path)
-        except BaseException:
-            self._part()
-            raise
-
-    def _part(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
-
-    def _connect(self) -> _Connection:
-        last = OSError("it has no servers")
-        for host, port in self._servers:
-            try:
-                return _Connection(host, port)
-            except OSError as error:
-                last = error
-        raise last
-
-
-class _Connection:
-    """A session with one server. Not thread-safe."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), timeout=TIMEOUT_SECONDS)
-        try:
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._send(_CONNECT.pack(0, 0, _SESSION_MILLISECONDS, 0, 16, bytes(16), _NOT_READ_ONLY))
-            self._receive()
-        except BaseException:
-            self.close()
-            raise
-        self._xid = 0
-
-    def node(self, path: str) -> Node | None:
-        """Return a node; None if there is none. Raises OSError, and TemporaryError for any other answer."""
-        text = path.encode()
-        name = _LENGTH.pack(len(text)) + text
-        self._ask(_SYNC, name)
-        stat = self._ask(_EXISTS, name + b"\0")
+            self._client.sync_async(path).get(timeout=TIMEOUT_SECONDS)
+            stat: Any = self._client.exists_async(path).get(timeout=TIMEOUT_SECONDS)
+        except NoNodeError:
+            return None
         if stat is None:
             return None
-        czxid, _, ctime, _, _, cversion, _, _, _, children, _ = _STAT.unpack_from(stat)
         # The cversion that is shown is twice the children made, less those that are there (`DataNode.copyStat`).
-        made = ((cversion + children) % 2**32) // 2
-        return Node(created=datetime.fromtimestamp(ctime / 1000, tz=UTC), number=czxid, made=made, children=children)
+        made = ((stat.cversion + stat.numChildren) % 2**32) // 2
+        created = datetime.fromtimestamp(stat.ctime / 1000, tz=UTC)
+        return Node(created=created, number=stat.czxid, made=made, children=stat.numChildren)
 
-    def close(self) -> None:
-        """Close the connection; the session ends by itself."""
-        with suppress(OSError):
-            self._socket.close()
-
-    def _ask(self, operation: int, payload: bytes) -> bytes | None:
-        self._xid += 1
-        self._send(_HEADER.pack(self._xid, operation) + payload)
-        answer = self._receive()
-        xid, _, error = _REPLY.unpack_from(answer)
-        if xid != self._xid:
-            raise OSError(f"answer {xid} where {self._xid} was asked")
-        if error == _NO_NODE:
-            return None
-        if error != 0:
-            raise TemporaryError(f"ZooKeeper answers with its error {error}")
-        return answer[_REPLY.size :]
-
-    def _send(self, message: bytes) -> None:
-        self._socket.sendall(_LENGTH.pack(len(message)) + message)
-
-    def _receive(self) -> bytes:
-        (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
-        if not 0 <= length <= _LARGEST_ANSWER:
-            raise OSError(f"an answer of {length} bytes is none of ZooKeeper's")
-        return self._read(length)
-
-    def _read(self, size: int) -> bytes:
-        content = b""
-        while len(content) < size:
-            part = self._socket.recv(size - len(content))
-            if not part:
-                raise OSError("the server closed the connection")
-            content += part
-        return content
+    def _silent(self) -> TemporaryError:
+        now = time.monotonic()
+        if now >= self._rests_until:
+            self._rests_until = now + RESTS.total_seconds()
+        return TemporaryError(f"ZooKeeper at {self._url} does not answer")

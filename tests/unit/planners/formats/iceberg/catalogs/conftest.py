@@ -1,4 +1,4 @@
-"""The fixtures of every kind of catalog: a clock that stands still, and tables by their names."""
+"""The fixtures of every kind of catalog: tables by their names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pydantic import TypeAdapter
 
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
-from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Listing
 from lakewarden.planners.storage import Storages
@@ -20,11 +19,10 @@ Where = Callable[..., str]
 
 
 class Asker:
-    """Asks for pointers, on a clock that moves only when the test moves it."""
+    """Asks for pointers."""
 
     def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.pointers = Pointers(monotonic=self.clock.monotonic)
+        self.pointers = Pointers()
         self.storages = Storages()
 
     def where(self, settings: Mapping[str, Any], identifier: str = "sales.orders", *, name: str = "lake") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.catalogs.circuit_breaker import UnreachableError
+from lakewarden.planners.formats.iceberg.catalogs.answers import UnansweredError
 from lakewarden.planners.formats.iceberg.catalogs.hive import Metastore
 from lakewarden.planners.formats.iceberg.catalogs.settings import HiveCatalog
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -47,9 +47,9 @@ def test_a_metastore_that_is_down_is_told_from_one_that_refuses(server: Metastor
     server.closed.add("sales")
     with pytest.raises(TemporaryError, match="no privilege on sales") as refused:
         _opened(server.uri).metadata_file("sales.orders")
-    assert not isinstance(refused.value, UnreachableError)
+    assert not isinstance(refused.value, UnansweredError)
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
-    with pytest.raises(UnreachableError, match="the catalog lake does not answer"):
+    with pytest.raises(UnansweredError, match="the catalog lake does not answer"):
         _opened(f"thrift://127.0.0.1:{free}").metadata_file("sales.orders")

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import sqlite3
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -17,7 +16,6 @@ import sqlalchemy as sa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from lakewarden.planners.formats.iceberg.catalogs.circuit_breaker import REST_SECONDS
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.support.store.postgres import PostgresServer, running_postgres
 from tests.support.store.relay import Relay, relay_to
@@ -135,7 +133,6 @@ def test_a_database_that_falls_silent_is_given_up(asker: Any, postgres: Postgres
         with pytest.raises(TemporaryError, match="the catalog lake does not answer"):
             asker.where(settings)
         relay.speak()
-        asker.clock.advance(timedelta(seconds=REST_SECONDS))
         orders.append(ROWS)
 
         assert asker.where(settings) == orders.metadata_location

@@ -1,12 +1,24 @@
-"""Tables that no identifier can name. Dots separate the levels of a namespace, so a name must not contain one."""
+"""What a catalog answers: its tables, or why it does not tell.
+
+Dots separate the levels of a namespace, so a name that contains one can be named by no identifier.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Listing
 
 _WHY = "one of its names contains a dot, and Lakewarden separates names by dots: rename the table, or its namespace"
+
+
+class LoginRefusedError(PermanentError):
+    """A server refused the login: the name, the secret or the token is wrong or has expired."""
+
+
+class UnansweredError(TemporaryError):
+    """A server gave no answer: there was no connection, no answer in time, or it asks for fewer requests."""
 
 
 def listing_of(tables: Iterable[Sequence[str]], *, unlisted: Mapping[str, str] | None = None) -> Listing:
