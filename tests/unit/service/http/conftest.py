@@ -167,7 +167,13 @@ class ServedDaemon:
     def management(self) -> httpx.Client:
         """Serve probes and metrics, and return a client of them."""
         return self._served(
-            "management", build_management(self.composed.status, self.metrics.registry, identify=self._identify)
+            "management",
+            build_management(
+                self.composed.status,
+                self.metrics.registry,
+                identify=self._identify,
+                on_refusal=told_of("management", self.metrics.refused),
+            ),
         )
 
     def _served(self, name: str, app: FastAPI, *, port: int = 0) -> httpx.Client:
