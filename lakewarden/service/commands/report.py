@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -28,7 +29,6 @@ from lakewarden.service.commands.observing import as_served, decisions_on, obser
 from lakewarden.service.commands.places import SearchSettings, UnreadLine, tables_of
 from lakewarden.service.config.loading import load
 from lakewarden.service.reporting.quantities import size
-from lakewarden.service.reporting.terminal import ScreenPart
 from lakewarden.service.rules.forecast import Forecast, Past, Total, forecast, totals
 
 _FAILED = 2
@@ -361,6 +361,18 @@ def text_of(report: LakeReport, *, most: int) -> RenderableType:
         more = len(report.unread) - _MOST_UNREAD
         parts += [Text(f"  and {more} more: --json has all", style="dim")] if more > 0 else []
     return Group(*parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenPart:
+    """A part of the screen with texts from outside. They cannot move the cursor, or change the direction of writing."""
+
+    part: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the pieces of the part, each with its style."""
+        for segment in console.render(self.part, options):
+            yield Segment(printable(segment.text, lines=True), segment.style, segment.control)
 
 
 SERVICE_HEADS = ("service", "due on", "not due", "blocked", "reads", "into files", "deletes")
