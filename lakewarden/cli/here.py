@@ -227,7 +227,8 @@ def report(
 
     The exit code is 2 if no table could be read.
     """
-    from lakewarden.service.commands.report import ReportOptions, print_report  # noqa: PLC0415
+    from lakewarden.service.commands.report import ReportOptions  # noqa: PLC0415
+    from lakewarden.service.commands.report_printing import print_report  # noqa: PLC0415
 
     options = ReportOptions(
         places=places,

@@ -31,8 +31,8 @@ def run_service(client: Client, table: str, service: str, *, dry_run: bool, as_j
         able = ", ".join(answer["services"]) or "none"
         raise NotFoundError(f"table {table} has no policy for {service!r}; it has: {able}")
     if dry_run:
-        answer = client.dry_run(table, service)
-        print(as_written(answer) if as_json else _dry(answer, explained(answer, client)), file=out)
+        dry = client.dry_run(table, service)
+        print(as_written(dry) if as_json else _dry(dry, explained(answer, client)), file=out)
         return 0
     run = client.request_run(table, service)
     print(as_written(run) if as_json else run_line(run), file=out)

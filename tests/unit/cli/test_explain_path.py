@@ -42,7 +42,7 @@ def test_it_has_the_keys_of_the_explanation_of_a_daemon(table: HudiTable, capsys
     assert (answer["format"], answer["mode"], answer["kind"]) == ("hudi", "plan", "MERGE_ON_READ")
     assert list(answer["services"]) == ["compaction", "clustering", "clean", "archive", "rollback"]
     decisions = {name: one["decision"]["code"] for name, one in answer["services"].items()}
-    assert decisions["compaction"] == "lock_missing"
+    assert decisions["clean"] == "lock_missing"
     assert decisions["archive"] == "trigger_not_reached"
     assert [one["file_groups"] for one in answer["services"]["compaction"]["pending"]] == [2]
 

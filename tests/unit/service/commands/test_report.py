@@ -16,15 +16,8 @@ from rich.console import Console
 
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.commands.observing import as_served, observed
-from lakewarden.service.commands.report import (
-    LakeReport,
-    ReportOptions,
-    document_of,
-    print_report,
-    report_of,
-    text_of,
-)
-from lakewarden.service.commands.report_page import page_of
+from lakewarden.service.commands.report import LakeReport, ReportOptions, report_of
+from lakewarden.service.commands.report_printing import document_of, page_of, print_report, text_of
 from lakewarden.service.config.reading import ReadingSettings
 from lakewarden.service.model.reasons import CODES
 
