@@ -53,13 +53,13 @@ def fleet(
     as_json: AsJson = False,
 ) -> None:
     """Show all tables together: how many there are, what is blocked, and the work that has piled up."""
-    found = client_of(url, key_file).fleet(by=by)
+    answer = client_of(url, key_file).fleet(by=by)
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
         return
-    show_fields({name: value for name, value in found.items() if name != "debt"})
+    show_fields({name: value for name, value in answer.items() if name != "debt"})
     print()
-    show_items(found["debt"], _DEBT, empty="no service has a policy")
+    show_items(answer["debt"], _DEBT, empty="no service has a policy")
 
 
 def top(
@@ -100,8 +100,8 @@ def config(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False)
     """Print the configuration of the daemon, without secrets."""
     import yaml  # noqa: PLC0415
 
-    found = client_of(url, key_file).config()
-    print(as_written(found) if as_json else yaml.safe_dump(found["configuration"], sort_keys=False).rstrip())
+    answer = client_of(url, key_file).config()
+    print(as_written(answer) if as_json else yaml.safe_dump(answer["configuration"], sort_keys=False).rstrip())
 
 
 _REPLICAS = (
@@ -115,11 +115,11 @@ _REPLICAS = (
 
 def replicas(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """List the replicas that share the tables. ANSWERS marks the replica that answered."""
-    found = client_of(url, key_file).replicas()
+    answer = client_of(url, key_file).replicas()
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
     else:
-        show_items(found["items"], _REPLICAS, empty="there is no replica")
+        show_items(answer["items"], _REPLICAS, empty="there is no replica")
 
 
 _SOURCES = (
@@ -145,14 +145,14 @@ def discovery(
         asked = client.discover_now()
         print(as_written(asked) if as_json else f"{asked['sources']} catalogs and patterns are listed now")
         return
-    found = whole(client.discovery, limit=0)
+    answer = whole(client.discovery, limit=0)
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
         return
-    show_items(found["items"], _SOURCES, empty="no table is found by a pattern or in a catalog")
+    show_items(answer["items"], _SOURCES, empty="no table is found by a pattern or in a catalog")
     refused = [
         {**one, "source": source["name"]}
-        for source in found["items"]
+        for source in answer["items"]
         for one in (*source["refused"], *source["unlisted"])
     ]
     if refused:
@@ -162,20 +162,20 @@ def discovery(
 
 def reload(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """Let the daemon read its configuration again. Runs go on, and a file with an error changes nothing."""
-    found = client_of(url, key_file).reload()
+    answer = client_of(url, key_file).reload()
     if as_json:
-        print(as_written(found))
-    elif found["accepted"]:
-        print(f"the configuration is in force: {found['tables']} listed tables")
-        if gone := found["gone"]:
+        print(as_written(answer))
+    elif answer["accepted"]:
+        print(f"the configuration is in force: {answer['tables']} listed tables")
+        if gone := answer["gone"]:
             some = ", ".join(gone[:_MOST_NAMED]) + (" and more" if len(gone) > _MOST_NAMED else "")
             print(
                 printable(f"LET GO: {len(gone)} entries are no longer in the file, and with them their tables: {some}")
             )
-        for key in found["needs_restart"]:
+        for key in answer["needs_restart"]:
             print(printable(f"{key} has another value, and is read at the start only: restart the daemon"))
-    if not found["accepted"]:
-        told = "\n".join(found["problems"])
+    if not answer["accepted"]:
+        told = "\n".join(answer["problems"])
         raise PermanentError(f"the configuration is refused, and the last good one stays in force:\n{told}")
 
 
@@ -193,5 +193,5 @@ def drain(
         print(printable(f"End the daemon at {client.url}? Write yes: "), end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip() != "yes":
             raise PermanentError("the daemon was not drained")
-    found = client.drain()
-    print(as_written(found) if as_json else printable(f"the daemon at {client.url} ends after its active runs"))
+    answer = client.drain()
+    print(as_written(answer) if as_json else printable(f"the daemon at {client.url} ends after its active runs"))

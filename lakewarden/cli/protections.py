@@ -102,11 +102,11 @@ _HOLDS = (Column("ID", "id"), Column("OWNER", "owner"), Column("UNTIL", "held_un
 def list_holds(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """List the holds of a table."""
     client = client_of(url, key_file)
-    found = about_table(client, table, lambda: client.holds(table))
+    answer = about_table(client, table, lambda: client.holds(table))
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
     else:
-        show_items(found["items"], _HOLDS, empty="nothing holds cleans back")
+        show_items(answer["items"], _HOLDS, empty="nothing holds cleans back")
 
 
 @command(holds, "take")
@@ -125,11 +125,11 @@ def take_hold(
         asked["hold"] = hold
     if wait is not None:
         asked["wait"] = wait
-    found = about_table(client, table, lambda: client.hold_cleans(table, body=asked))
+    answer = about_table(client, table, lambda: client.hold_cleans(table, body=asked))
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
     else:
-        print(printable(f"cleans of {table} wait until {found['held_until']}: hold {found['hold']}"))
+        print(printable(f"cleans of {table} wait until {answer['held_until']}: hold {answer['hold']}"))
 
 
 @command(holds, "release")

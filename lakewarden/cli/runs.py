@@ -78,18 +78,18 @@ def show_run(
 ) -> int | None:
     """Show a run. With --watch, wait until it has ended. The exit code is then 1 if the run did not succeed."""
     client = client_of(url, key_file)
-    found = client.run(run)
-    if watch and found["ended_at"] is None:
+    answer = client.run(run)
+    if watch and answer["ended_at"] is None:
         from lakewarden.cli.terminal import watch_run  # noqa: PLC0415
 
-        found = watch_run(lambda: client.run(run), quiet=as_json)
+        answer = watch_run(lambda: client.run(run), quiet=as_json)
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
     else:
-        fields: dict[str, Any] = {name: value for name, value in found.items() if name != "figures"}
+        fields: dict[str, Any] = {name: value for name, value in answer.items() if name != "figures"}
         kinds = {name: Kind.AGO for name in fields if name.endswith("_at")}
-        show_fields(fields | found["figures"], kinds | {"run_seconds": Kind.SECONDS, "state": Kind.STATE})
-    return Code.NO if watch and found["state"] != "SUCCEEDED" else Code.DONE
+        show_fields(fields | answer["figures"], kinds | {"run_seconds": Kind.SECONDS, "state": Kind.STATE})
+    return Code.NO if watch and answer["state"] != "SUCCEEDED" else Code.DONE
 
 
 @command(app, "cancel")

@@ -34,24 +34,24 @@ def register(app: typer.Typer) -> None:
 
 def status(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """Show the last day: what ran, what is blocked and why, and what waits."""
-    found = client_of(url, key_file).fleet_status()
+    answer = client_of(url, key_file).fleet_status()
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
         return
-    for line in lines(found):
+    for line in lines(answer):
         print(printable(line))
 
 
-def lines(found: Mapping[str, Any]) -> Iterator[str]:
+def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines."""
     yield (
-        f"{found['tables']} tables, {found['failing']} cannot be observed, {found['paused']} paused, "
-        f"{found['active_runs']} runs active"
+        f"{answer['tables']} tables, {answer['failing']} cannot be observed, {answer['paused']} paused, "
+        f"{answer['active_runs']} runs active"
     )
-    ran = [f"{one['runs']} {one['service']} {one['state'].lower()}" for one in found["ran"]]
-    more = "" if found["runs_complete"] else ", and more"
+    ran = [f"{one['runs']} {one['service']} {one['state'].lower()}" for one in answer["ran"]]
+    more = "" if answer["runs_complete"] else ", and more"
     yield f"ran in the last day: {', '.join(ran) or 'nothing'}{more}"
-    blocked = found["blocked"]
+    blocked = answer["blocked"]
     yield f"blocked services: {sum(one['services'] for one in blocked)}"
     for one in blocked[:_MOST_REASONS]:
         yield f"  {one['code']}: {one['services']} on {one['tables']} tables, first {one['table']}. {one['cure']}"
@@ -59,20 +59,20 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  and {len(blocked) - _MOST_REASONS} other reasons: --json has all"
     if (held := next((one for one in blocked if one["code"] == "quarantined"), None)) is not None:
         yield f"in quarantine: {held['services']} services on {held['tables']} tables, first {held['table']}"
-    would = found["would_run"]
+    would = answer["would_run"]
     yield f"would run in mode act: {sum(one['tables'] for one in would)} services"
     yield from map(_would_run, would[:_MOST_SERVICES])
     if left := would[_MOST_SERVICES:]:
         yield f"  and {sum(one['tables'] for one in left)} runs of {', '.join(one['service'] for one in left)}"
-    approvals = found["approvals"]
+    approvals = answer["approvals"]
     yield f"approvals that wait: {len(approvals)}"
     for one in approvals[:_MOST_APPROVALS]:
         yield f"  {one['table']} {one['service']}: {one['files']} files"
-    if others := found["foreign_services"]:
+    if others := answer["foreign_services"]:
         first = others[0]
         newest = f"{first['service']} {first['instant']}"
         yield f"other programs serve {len(others)} tables, first {first['table']}: {newest}"
-    yield f"writes that failed: {found['writer_failures']}, {found['writer_failures_near_us']} of them met a run"
+    yield f"writes that failed: {answer['writer_failures']}, {answer['writer_failures_near_us']} of them met a run"
 
 
 def _would_run(one: Mapping[str, Any]) -> str:
@@ -80,8 +80,8 @@ def _would_run(one: Mapping[str, Any]) -> str:
     facts += [f"writes {one['write_files']} files"] if one["write_files"] else []
     facts += [f"deletes {_files(one['delete_files'], one['delete_bytes'])}"] if one["delete_files"] else []
     facts += [f"{one['versions']} versions go"] if one["versions"] else []
-    known = one["tables"] - one["unknown"]
-    facts += [f"about {span(one['seconds'])}, {one['core_seconds']:g} core-seconds"] if known else []
+    with_past = one["tables"] - one["unknown"]
+    facts += [f"about {span(one['seconds'])}, {one['core_seconds']:g} core-seconds"] if with_past else []
     facts += [f"no past for {one['unknown']} of them"] if one["unknown"] else []
     return f"  {one['service']} on {one['tables']} tables: {'; '.join(facts)}"
 
@@ -141,11 +141,11 @@ def _read(client: Client) -> Mapping[str, Any]:
     }
 
 
-def _frame(client: Client, known: Mapping[str, Any], width: int) -> RenderableType:
+def _frame(client: Client, state: Mapping[str, Any], width: int) -> RenderableType:
     from rich.console import Group  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    fleet = known["fleet"]
+    fleet = state["fleet"]
     parts: list[RenderableType] = [
         Text(printable(f"{client.url}  {datetime.now(UTC):%H:%M:%S} UTC"), style="bold"),
         Text(
@@ -155,10 +155,10 @@ def _frame(client: Client, known: Mapping[str, Any], width: int) -> RenderableTy
         ),
     ]
     sections = (
-        ("Runs", known["runs"], _RUNS),
-        ("Failing", known["failing"], _TABLES),
-        ("Blocked", known["blocked"], _TABLES),
-        ("Waits for an approval", known["approvals"], _APPROVALS),
+        ("Runs", state["runs"], _RUNS),
+        ("Failing", state["failing"], _TABLES),
+        ("Blocked", state["blocked"], _TABLES),
+        ("Waits for an approval", state["approvals"], _APPROVALS),
     )
     for title, items, columns in sections:
         parts += _section(title, items, columns, width)

@@ -172,11 +172,11 @@ _PENDING = (
 def pending(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """List the instants of a table that services have not completed."""
     client = client_of(url, key_file)
-    found = about_table(client, table, lambda: client.pending(table))
+    answer = about_table(client, table, lambda: client.pending(table))
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
         return
-    items = [{**one, "service": service} for service, plans in found["pending"].items() for one in plans]
+    items = [{**one, "service": service} for service, plans in answer["pending"].items() for one in plans]
     show_items(items, _PENDING, empty="nothing is pending")
 
 
@@ -191,11 +191,11 @@ _SETTINGS = (
 def policies(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """List the settings of a table that are in force, and where each of them comes from."""
     client = client_of(url, key_file)
-    found = about_table(client, table, lambda: client.policies(table))
+    answer = about_table(client, table, lambda: client.policies(table))
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
         return
-    groups = {"": found["settings"], **found["services"]}
+    groups = {"": answer["settings"], **answer["services"]}
     items = [
         {**one, "service": service, "name": name, "source": _said(one)}
         for service, known in groups.items()

@@ -88,16 +88,16 @@ _SERVICES = (
 def show_table(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """Show a table: its state, its writers, and the decision on each service."""
     client = client_of(url, key_file)
-    found = about_table(client, table, lambda: client.table(table))
+    answer = about_table(client, table, lambda: client.table(table))
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
         return
-    fields: dict[str, Any] = {name: value for name, value in found.items() if name not in ("services", "writers")}
-    show_fields(fields | _of_writers(found.get("writers")), {"observed_at": Kind.AGO, "last_commit_at": Kind.AGO})
+    fields: dict[str, Any] = {name: value for name, value in answer.items() if name not in ("services", "writers")}
+    show_fields(fields | _of_writers(answer.get("writers")), {"observed_at": Kind.AGO, "last_commit_at": Kind.AGO})
     print()
     services = [
         {**(one["decision"] or {"decision": None}), "name": name, **{k: one[k] for k in ("pending", "active_run")}}
-        for name, one in found["services"].items()
+        for name, one in answer["services"].items()
     ]
     show_items(services, _SERVICES, empty="no service has a policy")
 
@@ -137,8 +137,8 @@ def register_table(
     """Register a table. The daemon keeps it in its store, and serves it at once, and after each restart."""
     said = {"path": path, "id": id_, "format": format_name, "policy": policy, "mode": mode, "labels": _labels(label)}
     asked = {**_entry(entry), **_said(said)}
-    found = client_of(url, key_file).register_table(body=cast(RegisteredTableRequest, asked))
-    print(as_written(found) if as_json else printable(_told(found, "registered")))
+    answer = client_of(url, key_file).register_table(body=cast(RegisteredTableRequest, asked))
+    print(as_written(answer) if as_json else printable(_told(answer, "registered")))
 
 
 @command(app, "change")
@@ -162,8 +162,8 @@ def change_table(
     asked = {
         name: value for name, value in {**base, **{k: v for k, v in said.items() if v}}.items() if value is not None
     }
-    found = client.change_table(table, body=cast(ChangedTableRequest, asked))
-    print(as_written(found) if as_json else printable(_told(found, "changed")))
+    answer = client.change_table(table, body=cast(ChangedTableRequest, asked))
+    print(as_written(answer) if as_json else printable(_told(answer, "changed")))
 
 
 @command(app, "remove")
@@ -191,8 +191,8 @@ def list_registered(limit: Limit = 0, url: Url = DAEMON, key_file: KeyFile = Non
     show_list(page, _REGISTRATIONS, limit=limit, as_json=as_json, empty="no table is registered so")
 
 
-def _told(found: Mapping[str, Any], done: str) -> str:
-    return f"{found['id']} is {done}" + (f", and is not served: {found['problem']}" if found["problem"] else "")
+def _told(answer: Mapping[str, Any], done: str) -> str:
+    return f"{answer['id']} is {done}" + (f", and is not served: {answer['problem']}" if answer["problem"] else "")
 
 
 def _said(options: Mapping[str, Any]) -> dict[str, Any]:

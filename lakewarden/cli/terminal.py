@@ -180,11 +180,11 @@ def show_list(
     """
     from lakewarden.service.commands.printing import as_written  # noqa: PLC0415
 
-    found = whole(page, limit=limit, **asked)
+    answer = whole(page, limit=limit, **asked)
     if as_json:
-        print(as_written(found))
+        print(as_written(answer))
     else:
-        show_items(found["items"], columns, empty=empty)
+        show_items(answer["items"], columns, empty=empty)
 
 
 def whole(page: Callable[..., Any], *, limit: int, **asked: Any) -> dict[str, Any]:
@@ -193,11 +193,11 @@ def whole(page: Callable[..., Any], *, limit: int, **asked: Any) -> dict[str, An
     after = None
     while True:
         most = min(limit - len(items), Client.PAGE) if limit else Client.PAGE
-        found = page(**asked, limit=most, after=after)
-        items += found["items"]
-        following = found.get("next")
+        answer = page(**asked, limit=most, after=after)
+        items += answer["items"]
+        following = answer.get("next")
         if following is None or (limit and len(items) >= limit):
-            return {**found, "items": items}
+            return {**answer, "items": items}
         if following == after:
             raise StrangeError(f"the page after {after!r} leads to itself")
         after = following
@@ -266,7 +266,7 @@ def patient(ask: Callable[[], _T]) -> Callable[[], _T]:
         nonlocal left
         while True:
             try:
-                found = ask()
+                answer = ask()
             except (DaemonAwayError, DaemonBusyError):
                 left -= 1
                 if left < 0:
@@ -274,6 +274,6 @@ def patient(ask: Callable[[], _T]) -> Callable[[], _T]:
                 time.sleep(_EVERY_SECONDS)
             else:
                 left = _PATIENCE
-                return found
+                return answer
 
     return asked

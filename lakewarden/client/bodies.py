@@ -41,7 +41,9 @@ Mode = Literal["observe", "plan", "act"]
 """How far Lakewarden may go with a table."""
 
 ProofResult = Literal["ok", "not proved", "wrong"]
-"""The result of a check. A check that is not proved becomes ok by itself, if everything is as it should be."""
+"""The result of a check. What is not proved is not known from here, or becomes ok by itself if everything is as it
+should be.
+"""
 
 RunState = Literal["QUEUED", "RUNNING", "COMMITTING", "UNKNOWN", "SUCCEEDED", "FAILED", "CANCELLED"]
 """The state of a run. UNKNOWN is no ending: the timeline will show how the run ended."""

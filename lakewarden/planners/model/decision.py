@@ -6,7 +6,7 @@ entry of the table in `service/model/reasons.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, assert_never
 
@@ -34,7 +34,7 @@ class NotDue:
 
     reason: str
     again_at: datetime | None = None
-    code: str = NOTHING_TO_DO
+    code: str = field(default=NOTHING_TO_DO, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +46,7 @@ class Blocked:
     reason: str
     remedy: str | None = None
     again_at: datetime | None = None
-    code: str = OTHER
+    code: str = field(default=OTHER, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -167,7 +167,7 @@ class Blocker:
     services: frozenset[Service] = frozenset()
     moot: bool = False
     only_if_configured: bool = False
-    code: str = OTHER
+    code: str = field(default=OTHER, compare=False)
 
     def concerns(self, service: Service) -> bool:
         """Whether it blocks `service`."""

@@ -6,17 +6,21 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
 from lakewarden.client import Client
+from lakewarden.planners.model.decision import MEND_THE_TABLE
 from lakewarden.planners.model.printable import printable
-from lakewarden.planners.model.proof import Proof, ProofResult, not_proved, proved, wrong
+from lakewarden.planners.model.proof import Check, Proof, ProofResult, not_proved, proved, wrong
 from lakewarden.service.commands.checks import at_once, of_database, of_lake, of_machine
+from lakewarden.service.commands.observing import observed
 from lakewarden.service.commands.printing import about_table, as_written
 from lakewarden.service.config.check import REFUSED, check_config
 from lakewarden.service.config.loading import examine, load
 from lakewarden.service.config.problems import Weight
+from lakewarden.service.rules.proof import proofs_of_view
 
 
 def examine_all(file: Path) -> Sequence[Proof]:
@@ -36,10 +40,7 @@ def examine_all(file: Path) -> Sequence[Proof]:
 def doctor(file: Path, *, as_json: bool, out: TextIO) -> int:
     """Print what works from this machine and what does not. Return 1 if a check has failed, and 0 otherwise."""
     proofs = examine_all(file)
-    if as_json:
-        print(json.dumps({"checks": [asdict(one) for one in proofs]}, indent=2), file=out)
-    else:
-        print_proofs(proofs, out=out)
+    _print_all(proofs, as_json=as_json, out=out)
     return code_for(proofs)
 
 
@@ -65,6 +66,32 @@ def prove_table(client: Client, table: str, *, as_json: bool, out: TextIO) -> in
         words = f"{answer['table']} is {verdict}. mode: {answer['mode']}, act_when: {answer['act_when']}"
         print(printable(words), file=out)
     return 0 if answer["proved"] else 1
+
+
+def prove_here(file: Path, table: str, *, as_json: bool, out: TextIO) -> int | None:
+    """Print what one look proves of a table in a configuration, for a daemon that does not answer. Return 1, because
+    the rest is proved by a daemon. None if there is no configuration, or if it does not have the table.
+    """
+    config = load(file) if file.exists() else None
+    listed = [one for one in config.tables if one.id == table] if config is not None else []
+    if not listed:
+        return None
+    [(_, view)] = observed(listed, config)
+    if isinstance(view, str):
+        proofs = [wrong(Check.TABLE, view, MEND_THE_TABLE)]
+    else:
+        proofs = list(proofs_of_view(listed[0], view, datetime.now(UTC)))
+    rest = ", ".join(one for one in Check if one not in {proof.check for proof in proofs})
+    proofs.append(not_proved("daemon", f"no daemon answers. It proves the rest: {rest}", "start it with mode: plan"))
+    _print_all(proofs, as_json=as_json, out=out)
+    return 1
+
+
+def _print_all(proofs: Sequence[Proof], *, as_json: bool, out: TextIO) -> None:
+    if as_json:
+        print(json.dumps({"checks": [asdict(one) for one in proofs]}, indent=2), file=out)
+    else:
+        print_proofs(proofs, out=out)
 
 
 def print_proofs(proofs: Sequence[Proof], *, out: TextIO) -> None:

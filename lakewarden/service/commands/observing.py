@@ -62,6 +62,7 @@ def observed(
     A table that hangs, needs too much memory or ends its process is a reason, and the others are not affected. What the
     readers would log is such a reason, so it is not printed.
     """
+    logs = structlog.get_config()
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     settings = settings or (ReadingSettings() if config is None else config.settings.reading)
     answers = queue.SimpleQueue[ObservationAnswer]()
@@ -90,6 +91,7 @@ def observed(
                 yield table, "there is no answer" if answer.failure is None else answer.failure.message
     finally:
         readers.close()
+        structlog.configure(**logs)
 
 
 def decisions_on(table: Table, view: TableView, *, now: datetime) -> Mapping[Service, Decision]:

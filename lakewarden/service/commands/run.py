@@ -31,8 +31,8 @@ def run_service(client: Client, table: str, service: str, *, dry_run: bool, as_j
         able = ", ".join(answer["services"]) or "none"
         raise NotFoundError(f"table {table} has no policy for {service!r}; it has: {able}")
     if dry_run:
-        found = client.dry_run(table, service)
-        print(as_written(found) if as_json else _dry(found, explained(answer, client)), file=out)
+        dry = client.dry_run(table, service)
+        print(as_written(dry) if as_json else _dry(dry, explained(answer, client)), file=out)
         return 0
     run = client.request_run(table, service)
     print(as_written(run) if as_json else run_line(run), file=out)
@@ -66,9 +66,9 @@ def end_rewrite(client: Client, table: str, service: str, *, out: TextIO) -> Non
 def _ended(client: Client, run: str) -> RunBody:
     give_up = time.monotonic() + _PLANNED_WITHIN
     while True:
-        found = client.run(run)
-        if found["ended_at"] is not None:
-            return found
+        answer = client.run(run)
+        if answer["ended_at"] is not None:
+            return answer
         if time.monotonic() > give_up:
             raise DaemonAwayError(f"the dry run {run} goes on: 'lakewarden runs show {run}' shows it")
         time.sleep(0.5)
@@ -80,10 +80,10 @@ def _planned(run: RunBody) -> str:
     return "\n".join(printable(line) for line in lines)
 
 
-def _dry(found: DryRunExplanation, explanation: TableExplanation) -> str:
-    line = f"{found['table']}  {found['service']}: {found['says']}"
-    remedy = [] if found["remedy"] is None else [f"  -> {found['remedy']}"]
-    known = service_written_out(explanation, found["service"])
+def _dry(answer: DryRunExplanation, explanation: TableExplanation) -> str:
+    line = f"{answer['table']}  {answer['service']}: {answer['says']}"
+    remedy = [] if answer["remedy"] is None else [f"  -> {answer['remedy']}"]
+    known = service_written_out(explanation, answer["service"])
     return "\n".join([*(printable(one) for one in [line, *remedy]), known])
 
 

@@ -40,13 +40,13 @@ def print_writer_options(
         return _print_those_of_the_daemon(table, engine, _client(url, key), as_json=as_json, out=out)
     known = load(config)
     ids = list[str]()
-    found = None
+    answer = None
     for one in tables_in(known):
         ids.append(one.id)
         if one.id == table:
-            found = one
+            answer = one
             break
-    if found is None:
+    if answer is None:
         if url is not None:
             with suppress(ClientError):  # it does not know the table either, or does not answer
                 return _print_those_of_the_daemon(table, engine, _client(url, key), as_json=as_json, out=out)
@@ -54,11 +54,11 @@ def print_writer_options(
         raise UnknownNameError(f"no table {table!r} is in {config}; {near}")
     api = known.settings.api.url
     held, source = _measured(table, engine, url or api, key)
-    table_format = FORMATS[found.format]
-    writer = engine_of(found, table_format, engine)
-    body = options_for_writers(known.settings, found, writer, held=held)
+    table_format = FORMATS[answer.format]
+    writer = engine_of(answer, table_format, engine)
+    body = options_for_writers(known.settings, answer, writer, held=held)
     longer = (held or timedelta(0)) + timedelta(days=1)
-    held_longer = options_for_writers(known.settings, found, writer, held=longer)
+    held_longer = options_for_writers(known.settings, answer, writer, held=longer)
     waits = body.options != held_longer.options  # only if the format has locks
     print(
         body.model_dump_json(indent=2)
@@ -191,13 +191,13 @@ def _tables(known: Config, refused: list[tuple[str, str]]) -> Iterator[Table]:
         yield table
     for source in sources_of(known.discover, Storages(known.settings.storage, roots=known.roots)):
         try:
-            found = source.find()
+            answer = source.find()
         except LakewardenError as error:
             refused.append((source.name, str(error)))
             continue
-        refused += [*found.unlisted.items(), *found.refused.items()]
-        yield from (table for table in found.tables if table.id not in ids)
-        ids.update(table.id for table in found.tables)
+        refused += [*answer.unlisted.items(), *answer.refused.items()]
+        yield from (table for table in answer.tables if table.id not in ids)
+        ids.update(table.id for table in answer.tables)
 
 
 def _engines(table: Table, only: str | None) -> tuple[WriterEngine, ...]:

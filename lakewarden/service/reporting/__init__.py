@@ -1,1 +1,1 @@
-"""Reports for people and Prometheus: metrics, log events, explain, inspect, writer options."""
+"""Reports for people and Prometheus: metrics, log events, explain, writer options."""

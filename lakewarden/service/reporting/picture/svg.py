@@ -15,15 +15,6 @@ from lakewarden.service.reporting.picture.axis import TimeRange, ticks
 from lakewarden.service.reporting.picture.bars import Bar, Hand, lanes
 from lakewarden.service.reporting.quantities import span
 
-STYLE = (
-    "svg{background:#fff}.lane{fill:#f3f5f8}.grid{stroke:#dde2ea}text{fill:#566275;font:11px system-ui,sans-serif}"
-    ".writer{fill:#7c8799}.ours{fill:#2563eb}.other{fill:#c2610c}.failed{fill:#b91c1c}"
-    ".waiting{opacity:.4}.pending{stroke:#1c2430;stroke-dasharray:3 2}"
-    "@media(prefers-color-scheme:dark){svg{background:#10151d}.lane{fill:#18202b}.grid{stroke:#2b3544}"
-    "text{fill:#9fabbd}.ours{fill:#5b9bff}.other{fill:#f59e4b}.failed{fill:#f98080}.pending{stroke:#e4e9f1}}"
-)
-"""The style of a picture that stands alone. A page has its own, for light and dark."""
-
 _WIDTH, _LEFT, _TOP, _ROW = 1000, 150, 8, 14
 _LABEL = 20
 _ROWS = 4
@@ -44,9 +35,7 @@ class _Drawn:
     count: int
 
 
-def drawn(
-    found: Iterable[Bar], window: TimeRange, *, now: datetime, link: Callable[[str], str] | None = None, style: str = ""
-) -> str:
+def drawn(found: Iterable[Bar], window: TimeRange, *, now: datetime, link: Callable[[str], str] | None = None) -> str:
     """Return the picture of the bars in a window. `link` returns the address of a run, for the bars of runs."""
     shown = [bar for bar in found if window.shows(bar)]
     back: list[str] = []
@@ -61,7 +50,7 @@ def drawn(
             front.extend(_bar(one, top + 2 + number * _ROW, now, link) for one in row)
         top += height
     axis = [_tick(_LEFT + window.place(moment) * (_WIDTH - _LEFT), label, top) for moment, label in ticks(window)]
-    inside = "".join([f"<style>{style}</style>" if style else "", *back, *axis, *front])
+    inside = "".join([*back, *axis, *front])
     size = f'viewBox="0 0 {_WIDTH} {top + 20:g}" width="100%"'
     about = _text(described(shown, window))
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-label="{about}">{inside}</svg>'

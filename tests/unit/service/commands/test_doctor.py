@@ -16,6 +16,7 @@ import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lakewarden.cli import main
+from lakewarden.cli.codes import Code
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.proof import ProofResult, proved
 from lakewarden.service.commands.checks import at_once, in_time
@@ -126,6 +127,20 @@ def test_a_wrong_configuration_leaves_the_rest_unchecked(tmp_path: Path, capsys:
     assert code == 1
     assert "did you mean drain?" in found["configuration"]["found"]
     assert found["everything else"]["result"] == "not proved"
+
+
+def test_without_a_daemon_one_look_proves_a_part_of_a_table(
+    tmp_path: Path, listening: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rest is named. A table that no file has is left to the daemon, which is away."""
+    table = HudiTable(tmp_path / "trips", version=9, clock=ManualClock(), zone=ZoneInfo("UTC"))
+    file = _config(tmp_path, [_table("trips", table.folder, listening)])
+    away = ["--config", str(file), "--url", "http://127.0.0.1:9"]
+    assert main(["doctor", "trips", *away, "--json"]) == 1
+    checks = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert (checks["table"]["result"], checks["clock"]["result"]) == ("ok", "ok")
+    assert "lock, heartbeats, hook, alone, claim, retention, workers" in checks["daemon"]["found"]
+    assert main(["doctor", "orders", *away]) == Code.AWAY
 
 
 def test_a_check_that_never_answers_ends_in_time() -> None:

@@ -10,7 +10,8 @@ from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.proof import wrong
 from lakewarden.service.commands.doctor import print_proofs
-from lakewarden.service.commands.report import LakeReport, ServiceLine, TableLine, document_of, text_of
+from lakewarden.service.commands.report import LakeReport, ServiceLine, TableLine
+from lakewarden.service.commands.report_printing import document_of, text_of
 
 REMEDY = "name the lock that the writers use:\n  lock: {provider: zookeeper}"
 

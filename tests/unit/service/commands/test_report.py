@@ -5,27 +5,23 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
 import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lakewarden.service.commands.report.document import document_of
-from lakewarden.service.commands.report.lines import LakeReport
-from lakewarden.service.commands.report.page import page_of
-from lakewarden.service.commands.report.report import ReportOptions, print_report, report_of
-from lakewarden.service.commands.report.text import text_of
-from lakewarden.service.commands.report.workers import SurveyLimits, surveyed
 from rich.console import Console
 
 from lakewarden.planners.model.table import Table, TableId
+from lakewarden.service.commands.observing import as_served, observed
+from lakewarden.service.commands.report import LakeReport, ReportOptions, report_of
+from lakewarden.service.commands.report_printing import document_of, page_of, print_report, text_of
+from lakewarden.service.config.reading import ReadingSettings
+from lakewarden.service.model.reasons import CODES
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
-LIMITS = SurveyLimits(at_once=2, seconds=300)
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +42,15 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def printed(*places: str, **options: Any) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
-    code = print_report(ReportOptions(places=places, limits=LIMITS, **options), out=out, err=err)
+    code = print_report(ReportOptions(places=places, **options), out=out, err=err)
     return code, out.getvalue(), err.getvalue()
 
 
 @pytest.fixture(scope="module")
 def report(lake: Path) -> LakeReport:
-    """Survey the lake once. The files of the tables are the same before and after."""
+    """Observe the lake once. The files of the tables are the same before and after."""
     before = snapshot(lake)
-    found = report_of(ReportOptions(places=(str(lake),), limits=LIMITS), err=io.StringIO())
+    found = report_of(ReportOptions(places=(str(lake),)), err=io.StringIO())
     assert snapshot(lake) == before
     return found
 
@@ -87,23 +83,14 @@ def test_every_table_is_a_line_and_a_broken_one_is_a_reason(lake: Path, document
 
 
 def test_the_totals_are_the_sums_of_the_tables(document: Any) -> None:
-    """Nothing is counted twice or left out."""
-    tables, total = document["tables"], document["total"]
-    assert total["tables"] == len(tables)
-    for key in ("small", "deltas", "metadata", "kept"):
-        for part in ("files", "bytes"):
-            assert total[key][part] == sum(one[key][part] for one in tables)
-    assert total["read_files"] == sum(one["read_files"] for one in tables)
-    fewer = sum(s["reads"]["files"] - s["after"] for t in tables for s in t["services"] if _is_due(s))
-    assert total["read_files_after"] == total["read_files"] - fewer
-    for of in total["services"]:
-        lines = [s for t in tables for s in t["services"] if s["service"] == of["service"]]
-        assert of["due"] == sum(map(_is_due, lines))
-        assert of["due"] + of["not_due"] == len(lines)
-
-
-def _is_due(service: Any) -> bool:
-    return service["verdict"] in ("due", "blocked")
+    """Nothing is counted twice or left out. A service that is blocked is due, too."""
+    for name, of in document["services"].items():
+        lines = [s for table in document["tables"] for s in table["services"] if s["service"] == name]
+        due = [one for one in lines if one["is_due"]]
+        assert of.get("due", 0) + of.get("blocked", 0) == len(due)
+        assert of.get("not due", 0) == len(lines) - len(due)
+        for key in ("read_files", "read_bytes", "write_files", "delete_files"):
+            assert of.get(key, 0) == sum(one[key] or 0 for one in due)
 
 
 def test_each_service_has_a_reason_and_a_block_has_a_remedy(document: Any) -> None:
@@ -111,7 +98,8 @@ def test_each_service_has_a_reason_and_a_block_has_a_remedy(document: Any) -> No
     services = [service for table in document["tables"] for service in table["services"]]
     assert services
     assert all(one["reason"] for one in services)
-    assert all(one["remedy"] for one in services if one["verdict"] == "blocked")
+    assert all(one["remedy"] for one in services if one["decision"] == "Blocked")
+    assert all(one["code"] in CODES for one in services)
 
 
 def test_the_worst_table_comes_first(document: Any) -> None:
@@ -156,8 +144,7 @@ def test_the_text_says_the_same_in_columns(report: LakeReport, document: Any) ->
     out = io.StringIO()
     Console(file=out, width=180).print(text_of(report, most=0))
     text = " ".join(out.getvalue().split())
-    assert f"{document['total']['tables']} tables were read and 1 could not be" in text
-    assert f"open {document['total']['read_files']} files" in text
+    assert f"{len(document['tables'])} tables were read and 1 could not be" in text
     assert all(re.search(rf"{re.escape(Path(one['location']).name)}\s", text) for one in document["tables"])
 
 
@@ -182,8 +169,8 @@ def test_places_may_overlap_and_one_may_be_missing(lake: Path, tmp_path: Path) -
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_a_directory_is_surveyed_when_its_format_is_named(tmp_path: Path) -> None:
-    """Nothing tells it from any folder. Nothing is due, because its owner has set no horizon."""
+def test_a_directory_is_read_when_its_format_is_named(tmp_path: Path) -> None:
+    """Nothing tells it from any folder. What its owner has to say first is told only where there is work."""
     day = tmp_path / "events" / "day=1"
     day.mkdir(parents=True)
     for number in range(7):
@@ -191,10 +178,8 @@ def test_a_directory_is_surveyed_when_its_format_is_named(tmp_path: Path) -> Non
     code, out, _ = printed(str(tmp_path / "events"), as_json=True, format_name="directory")
     [table] = json.loads(out)["tables"]
     assert code == 0
-    assert table["live"] == {"files": 7, "bytes": 70}
-    assert table["small"] == {"files": 7, "bytes": 70}
     [compaction] = table["services"]
-    assert (compaction["verdict"], compaction["after"]) == ("not_due", 1)
+    assert (compaction["service"], compaction["is_due"]) == ("compaction", False)
 
 
 @pytest.mark.parametrize(
@@ -212,58 +197,29 @@ def test_a_place_that_cannot_be_used_is_refused(place: str, said: str) -> None:
     assert said in err
 
 
-def _table(number: int) -> Table:
-    return Table(id=TableId(f"t{number}"), format="hudi", location=f"/t{number}")
-
-
-HARM = {
-    "/t1": ("time.sleep(3600)", "was not read within"),
-    "/t4": ("os.kill(os.getpid(), 9)", "signal 9"),
-    "/t5": ("print('nonsense', flush=True)", "no answer that can be understood"),
-}
-"""What a worker does at some tables, and what the report says of them."""
-
-
-def harmful() -> tuple[str, ...]:
-    """Return a worker that answers with the location of a table, unless it comes to harm there."""
-    code = f"""
-import os, pickle, sys, time
-import lakewarden.service.commands.report.worker
-pickle.load(sys.stdin.buffer)
-print('{{}}', flush=True)
-while True:
-    table = pickle.load(sys.stdin.buffer)
-    exec({ {location: what for location, (what, _) in HARM.items()} }.get(table.location, ''))
-    print('{{"unread": "' + table.location + '"}}', flush=True)
-"""
-    return (sys.executable, "-c", code)
-
-
-@pytest.mark.long
-def test_a_table_that_ends_its_process_fails_alone() -> None:
-    """The tables before it and after it have their answers, in their order."""
-    tables = [_table(number) for number in range(7)]
-    limits = replace(LIMITS, at_once=1, seconds=5.0)
-    answers = surveyed(tables, limits=limits, command=harmful())
-    for table, answer in zip(tables, answers, strict=True):
-        said = HARM.get(table.location, ("", table.location))[1]
-        assert said in (answer.unread or "")
-
-
-def test_a_process_that_cannot_be_started_is_a_reason() -> None:
-    """Each table has an answer."""
-    answers = surveyed([_table(0), _table(1)], limits=LIMITS, command=("/nowhere/at/all",))
-    assert all("no process can be started" in (one.unread or "") for one in answers)
-
-
 def test_a_table_that_needs_too_much_memory_fails_alone(lake: Path, tmp_path: Path) -> None:
-    """The next table gets a new process."""
+    """The other table has its answer."""
     file = tmp_path / "large" / "metadata" / "v1.metadata.json"
     file.parent.mkdir(parents=True)
     with file.open("wb") as content:
         content.truncate(2**28)
     large = Table(id=TableId("large"), format="iceberg", location=f"{tmp_path}/large")
     small = Table(id=TableId("small"), format="hudi", location=f"{lake}/hudi/cow_v9")
-    answers = surveyed([large, small], limits=replace(LIMITS, at_once=1, memory=2**26))
-    assert answers[0].unread == "it cannot be read within 64MiB of memory"
-    assert answers[1].table is not None
+    settings = ReadingSettings(processes=1, memory=2**28)
+    views = {table.id: view for table, view in observed([as_served(large, None), small], None, settings=settings)}
+    assert isinstance(views[large.id], str)
+    assert not isinstance(views[small.id], str)
+
+
+def test_the_report_judges_by_the_policies_of_the_configuration(lake: Path, tmp_path: Path) -> None:
+    """As the daemon would: a table that the file has is judged by its entry."""
+    file = tmp_path / "lakewarden.yaml"
+    place = lake / "hudi" / "cow_v9"
+    services = "{clean: {trigger: {num_commits: 1000}}}"
+    file.write_text(
+        f"tables: [{{id: t, format: hudi, path: {place}, options: {{writers: none}}, services: {services}}}]"
+    )
+    code, out, _ = printed(str(place), as_json=True, config=file)
+    [table] = json.loads(out)["tables"]
+    [clean] = table["services"]
+    assert (code, clean["service"], clean["code"]) == (0, "clean", "trigger_not_reached")

@@ -200,9 +200,9 @@ def test_what_a_configuration_names_is_tried(lake: Path, capsys: pytest.CaptureF
     file.write_text(yaml.safe_dump({"tables": [entry]}))
     assert main(["check-config", str(file), "--connect", "--json"]) == Code.NO
     found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["connections"]}
-    assert found[f"pattern {lake}/hudi/*/"]["health"] == "ok"
-    assert found["lock 127.0.0.1:9"]["health"] == "failed"
-    assert found["lock 127.0.0.1:9"]["remedy"]
+    assert found[f"pattern {lake}/hudi/*/"]["result"] == "ok"
+    assert found["lock 127.0.0.1:9"]["result"] == "wrong"
+    assert found["lock 127.0.0.1:9"]["cure"]
 
 
 def test_an_error_ends_the_check_before_anything_is_tried(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

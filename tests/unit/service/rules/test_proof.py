@@ -48,9 +48,9 @@ def of(check: Check, **news: Any) -> Proof:
     return found[check]
 
 
-def blocked(reason: str) -> Any:
+def blocked(reason: str, code: str = OTHER) -> Any:
     """Return a view with a block of the whole table."""
-    return a_view(an_instant(), blockers=(Blocker(reason=reason, remedy="do this"),))
+    return a_view(an_instant(), blockers=(Blocker(code=code, reason=reason, remedy="do this"),))
 
 
 def test_a_table_on_which_everything_is_good_is_proved() -> None:
@@ -66,13 +66,13 @@ def test_a_table_on_which_everything_is_good_is_proved() -> None:
     [
         (Check.LOCK, {"evidence": replace(PROVED, verdict=ProofState.UNKNOWN)}, ProofResult.NOT_PROVED),
         (Check.LOCK, {"evidence": replace(PROVED, verdict=ProofState.DISPROVED, without="9")}, ProofResult.WRONG),
-        (Check.LOCK, {"view": blocked("no lock is named that its writers share")}, ProofResult.WRONG),
+        (Check.LOCK, {"view": blocked("no lock is named that its writers share", "lock_missing")}, ProofResult.WRONG),
         (Check.HEARTBEATS, {"beat_at": None}, ProofResult.NOT_PROVED),
         (Check.HOOK, {"hook_at": None}, ProofResult.NOT_PROVED),
         (Check.ALONE, {"foreign_services": (ANOTHER,)}, ProofResult.WRONG),
         (Check.READERS, {"view": a_view(readers=(ReaderPosition(name="a", unreadable="gone"),))}, ProofResult.WRONG),
         (Check.RETENTION, {"kept_by_others": {Service.CLEAN: KEPT_24}}, ProofResult.WRONG),
-        (Check.ZONE, {"view": blocked("the zone of its timeline is not proved")}, ProofResult.WRONG),
+        (Check.ZONE, {"view": blocked("the zone of its timeline is not proved", "zone_not_proved")}, ProofResult.WRONG),
         (Check.CLOCK, {"view": a_view(an_instant(requested_at=NOW + timedelta(hours=1)))}, ProofResult.WRONG),
         (Check.WORKERS, {"slots": {"default": 0}}, ProofResult.NOT_PROVED),
         (Check.WORKERS, {"slots": {}}, ProofResult.NOT_PROVED),

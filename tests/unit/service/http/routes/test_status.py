@@ -31,13 +31,17 @@ def _status(name: str, **decisions: Any) -> TableStatus:
     return TableStatus(table=table, decisions={Service(key): one for key, one in decisions.items()})
 
 
+def _paused(why: str) -> Blocked:
+    return Blocked(code="paused", reason=f"paused: {why}", remedy="resume it")
+
+
 def test_blocks_are_grouped_by_the_code_of_their_reason() -> None:
     """The most frequent first. Names and numbers in a sentence make no group of their own."""
     found = blocked_of(
         [
-            _status("a", clean=Blocked(reason="paused: x"), compaction=Blocked(reason="paused: y", remedy="resume it")),
-            _status("b", clean=Blocked(reason="paused: z"), compaction=NotDue(reason="3 of 10 commits")),
-            _status("c", clean=Due(reason="now"), compaction=Blocked(reason="no lock is named")),
+            _status("a", clean=_paused("x"), compaction=_paused("y")),
+            _status("b", clean=_paused("z"), compaction=NotDue(reason="3 of 10 commits")),
+            _status("c", clean=Due(reason="now"), compaction=Blocked(code="lock_missing", reason="no lock is named")),
         ]
     )
     assert [(one.code, one.services, one.tables) for one in found] == [("paused", 3, 2), ("lock_missing", 1, 1)]
