@@ -196,7 +196,6 @@ def test_a_worker_in_which_spark_has_stopped_is_replaced_and_its_run_is_lost(
     worker_faults.unlink()
     driver.until_ready()
 
-    orders.silence(plan.instant)
     again = driver.submit(orders, Service.COMPACTION, instant=plan.instant)
     assert isinstance(driver.finish(again), Succeeded)
     assert orders.found() == orders.expected

@@ -16,12 +16,10 @@ from typing import Any
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
 from lakewarden.planners.formats.iceberg.catalogs.settings import JdbcCatalog
 from lakewarden.planners.formats.iceberg.format import IcebergFormat
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Policy, Table, TableId
@@ -38,9 +36,8 @@ BAD, GOOD = TableId("bad"), TableId("good")
 class EitherFormat(FakeFormat):
     """Reads the bad table as Iceberg does, and the good one as the fake pool can service it."""
 
-    def __init__(self, location: str, catalog: JdbcCatalog | None, clock: Clock) -> None:
+    def __init__(self, location: str, catalog: JdbcCatalog | None) -> None:
         self._iceberg = IcebergFormat()
-        self._iceberg._pointers = Pointers(monotonic=lambda: clock.now().timestamp())
         self._location = location
         self._catalog = catalog
 
@@ -181,9 +178,7 @@ def made_harness(folder: Path, catalog: JdbcCatalog | None = None) -> tuple[Daem
     """Make a daemon for an Iceberg table with one commit, and a good table beside it."""
     location = "catalog://lake/sales.trips" if catalog is not None else str(folder / "iceberg" / "trips")
     clock = HarnessClock()
-    harness = DaemonHarness(
-        folder, names=[BAD, GOOD], clock=clock, formats={"fake": EitherFormat(location, catalog, clock)}
-    )
+    harness = DaemonHarness(folder, names=[BAD, GOOD], clock=clock, formats={"fake": EitherFormat(location, catalog)})
     table = IcebergTable(folder / "iceberg" / "trips", clock=harness.clock)
     table.append()
     return harness, table
