@@ -31,8 +31,8 @@ from lakewarden.service.state.readers.threads import CallersThread, Threads
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.daemon import compose
-from lakewarden.testing.fake import FAKE, FakeTable
-from lakewarden.testing.fake_pool import FakePool
+from tests.support.doubles.fake import FAKE, FakeTable
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 _Answer = TypeVar("_Answer")

@@ -21,9 +21,9 @@ from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.conditions import LocalConditions
 from lakewarden.service.model.run import RunState
 from lakewarden.service.ownership.claim_file import Claim
-from lakewarden.testing.fake.layout import WINDOW
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import TRIPS, DaemonHarness, HarnessClock, HoldingPool
+from tests.support.doubles.fake.layout import WINDOW
+from tests.support.doubles.fake_pool import FakePool
 
 APPLICATION = ClusterApplication(
     kind=ClusterKind.STANDALONE,

@@ -12,8 +12,8 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.proof import Check
 from lakewarden.planners.model.table import ActWhen
 from lakewarden.service.model.rows import DecisionRow
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 

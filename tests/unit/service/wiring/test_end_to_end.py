@@ -17,10 +17,10 @@ from lakewarden.planners.ports import ConditionalWrites
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FakeTable
-from lakewarden.testing.fake.programs import LOG_FILE_BYTES
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness, HarnessClock, prepare
+from tests.support.doubles.fake import FakeTable
+from tests.support.doubles.fake.programs import LOG_FILE_BYTES
+from tests.support.doubles.fake_pool import FakePool
 
 
 def test_a_dirty_table_is_compacted_and_its_run_is_in_the_store(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from lakewarden.service.model.run import RunState
 from lakewarden.service.reporting.explain.assembly import explain
 from lakewarden.service.reporting.explain.text import written_out
 from lakewarden.service.state import lock_proofs
-from lakewarden.testing.fake import FAKE
 from tests.support.daemon.daemon_harness import START, TRIPS, DaemonHarness
+from tests.support.doubles.fake import FAKE
 
 LOCK = "/hudi/trips of ZooKeeper zk:2181"
 

@@ -22,8 +22,8 @@ from lakewarden.planners.ports import Observation, Storage
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.reasons import code_of
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FAKE, FakeFormat, FakeTable
 from tests.support.daemon.daemon_harness import START, DaemonHarness, HarnessClock
+from tests.support.doubles.fake import FAKE, FakeFormat, FakeTable
 
 ONE, TWO = TableId("one"), TableId("two")
 NAMES = {ONE: "catalog://lake/db.one", TWO: "catalog://lake/db.two"}

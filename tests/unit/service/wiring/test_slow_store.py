@@ -15,10 +15,10 @@ from lakewarden.service.state.readers.inline import InlineReaders
 from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.wiring.daemon import compose
-from lakewarden.testing.fake import FAKE, FakeTable
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT, EventRecorder, HarnessClock
 from tests.support.daemon.late_readers import LateReaders
+from tests.support.doubles.fake import FAKE, FakeTable
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 NEAR, FAR = TableId("near"), TableId("far")

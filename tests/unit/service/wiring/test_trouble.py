@@ -18,9 +18,9 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FakeFormat
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness, prepare
+from tests.support.doubles.fake import FakeFormat
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 BAD, GOOD = TableId("bad"), TableId("good")

@@ -20,8 +20,8 @@ from lakewarden.planners.model.timeline import Fate, Timeline
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.testing.fake import FakeFormat
 from tests.support.daemon.daemon_harness import DaemonHarness
+from tests.support.doubles.fake import FakeFormat
 from tests.support.store.memory_store import MemoryStore
 
 ODD, GOOD = TableId("odd"), TableId("good")

@@ -12,8 +12,8 @@ from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.ports import Storage
-from lakewarden.testing.fake.options import FakeArchiveOptions, FakeCleanOptions
-from lakewarden.testing.fake.table import FakeTable
+from tests.support.doubles.fake.options import FakeArchiveOptions, FakeCleanOptions
+from tests.support.doubles.fake.table import FakeTable
 
 
 class FakeCompaction:

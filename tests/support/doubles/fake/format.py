@@ -25,19 +25,19 @@ from lakewarden.planners.ports import (
     WriterOption,
 )
 from lakewarden.planners.settings import Settings
-from lakewarden.testing.fake.layout import (
+from tests.support.doubles.fake.layout import (
     CLAIM,
     HEARTBEATS,
     TIMELINE,
 )
-from lakewarden.testing.fake.options import (
+from tests.support.doubles.fake.options import (
     FakeArchiveOptions,
     FakeCleanOptions,
     FakeClusteringOptions,
     FakeCompactionOptions,
     FakeTableOptions,
 )
-from lakewarden.testing.fake.reading import (
+from tests.support.doubles.fake.reading import (
     FakeReading,
     backlog_of,
     failures_of,
