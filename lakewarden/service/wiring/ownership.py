@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from lakewarden.planners.model.table import Table
-from lakewarden.service.control.commands import CommandQueue
+from lakewarden.service.control.command_queue import CommandQueue
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.ownership.claim_file import Cadence
 from lakewarden.service.ownership.claims import Claims

@@ -20,7 +20,7 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.storage import Storages, storage_for
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.control.commands import CommandQueue
+from lakewarden.service.control.command_queue import CommandQueue
 from lakewarden.service.events.listener import Listener
 from lakewarden.service.model.found import FoundTables, Source
 from lakewarden.service.model.run import Run, RunState
@@ -254,7 +254,7 @@ class DaemonHarness:
             composed.status,
         )
         self.offer = composed.offer
-        self.commands: CommandQueue = composed.status._commands
+        self.commands: CommandQueue = composed.status.commands._queue
         self.clock.meanwhile = self.keep_replica_lease
         self.daemon.start()
 

@@ -577,7 +577,7 @@ class World:
         """Let a person trust every table again."""
         for replica in self.replicas:
             for table in self.lakes:
-                replica.composed.status.resume(table)
+                replica.composed.status.commands.resume(table)
 
     def _count(self) -> None:
         """Hold every table against the record of what was written to it."""

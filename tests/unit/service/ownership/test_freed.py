@@ -125,7 +125,7 @@ def test_a_dead_jvms_instant_is_not_waited_for(tmp_path: Path) -> None:
 def test_an_instant_of_a_dead_jvm_with_executors_elsewhere_is_not_free(tmp_path: Path, application: str | None) -> None:
     """They may write to it after their driver has died, until their end is proved, too."""
     harness = _killed(tmp_path, _executor(dead=True), application)
-    harness.status.pause(TRIPS, reason="a person looks at it")
+    harness.status.commands.pause(TRIPS, reason="a person looks at it")
     ours, dead = frozenset({_instant(harness)}), harness.daemon._runs._dead_executors
 
     freed = dead.of(TRIPS, harness.view(), Service.COMPACTION, ours=ours)
@@ -151,10 +151,10 @@ def test_somebody_elses_heartbeat_on_a_dead_jvms_instant_guards_it(tmp_path: Pat
     """Since our JVM died another executor may have begun: its sign of life is later than any of ours can be."""
     harness = _killed(tmp_path, _executor(dead=True))
     instant = _instant(harness)
-    harness.status.pause(TRIPS, reason="a person looks at it")
+    harness.status.commands.pause(TRIPS, reason="a person looks at it")
     harness.for_a_while(timedelta(seconds=40))
     harness.lake.beat(instant)
-    harness.status.resume(TRIPS)
+    harness.status.commands.resume(TRIPS)
     harness.for_a_while(WINDOW / 2)
     decision = harness.decision(Service.COMPACTION)
     assert isinstance(decision, Blocked)

@@ -89,7 +89,7 @@ def test_a_table_that_is_not_trusted_to_us_is_never_touched(tmp_path: Path, mode
     harness = DaemonHarness(tmp_path, mode=mode)
     harness.write(5)
     before = harness.view().timeline
-    harness.status.request_run(TRIPS, Service.COMPACTION, by="a person")
+    harness.status.commands.request_run(TRIPS, Service.COMPACTION, by="a person")
     harness.for_a_while()
 
     assert harness.runs() == []

@@ -141,7 +141,7 @@ def test_a_person_who_has_mended_the_writers_resumes_the_table(tmp_path: Path, l
     commit(harness, None, times=4)
     assert verdict(harness) is ProofState.DISPROVED
 
-    answer = harness.status.resume(TRIPS)
+    answer = harness.status.commands.resume(TRIPS)
     harness.answered(answer)
     commit(harness, lock, times=2)
     assert harness.runs() == []

@@ -81,7 +81,7 @@ def test_two_tables_in_one_folder_are_blocked_by_name_before_any_run(
         assert code_of(decision) == "registered_twice"
     assert "compaction plan Granted" not in harness.recorded.lines
     assert harness.lakes[ONE].log_files == 3
-    asked = harness.answered(harness.status.request_run(ONE, Service.COMPACTION, by="ada"))
+    asked = harness.answered(harness.status.commands.request_run(ONE, Service.COMPACTION, by="ada"))
     assert isinstance(asked, Blocked)
 
 

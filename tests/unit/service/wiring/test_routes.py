@@ -85,7 +85,7 @@ def test_what_stops_a_run_reaches_the_workers_that_have_it(tmp_path: Path) -> No
     harness.for_a_while(timedelta(seconds=5))
     (run,) = harness.runs()
     assert list(cluster.progress()) == [run.id]
-    harness.answered(harness.status.cancel(TRIPS, run.id))
+    harness.answered(harness.status.commands.cancel(TRIPS, run.id))
     harness.until(lambda: harness.states()[0] is RunState.CANCELLED)
     assert not cluster.progress()
 

@@ -99,7 +99,7 @@ def test_a_permit_is_given_on_a_look_that_took_long(tmp_path: Path) -> None:
 def test_a_person_who_asks_for_a_run_waits_for_the_table_and_nobody_else_does(tmp_path: Path) -> None:
     """The control thread goes on meanwhile."""
     scene = Scene(tmp_path, writes=1)
-    asked = scene.composed.status.request_run(FAR, Service.COMPACTION, by="a person")
+    asked = scene.composed.status.commands.request_run(FAR, Service.COMPACTION, by="a person")
     scene.turn(10)
     assert not asked.done()
     while scene.readers.asked:

@@ -158,7 +158,7 @@ def test_a_command_that_meets_a_defect_gets_an_answer(tmp_path: Path) -> None:
     harness = DaemonHarness(tmp_path, store=store)
     harness.for_a_while()
     store.broken = True
-    asked = harness.status.request_run(TableId("trips"), Service.COMPACTION, by="a person")
+    asked = harness.status.commands.request_run(TableId("trips"), Service.COMPACTION, by="a person")
     harness.lake.write()
     harness.until(asked.done)
     with pytest.raises(UnknownError, match="unexpected KeyError"):
