@@ -60,56 +60,35 @@ class IcebergFormat:
     table depends on its files, it also reads the manifests that were not read before.
     """
 
+    name = "iceberg"
+    table_options: type[Settings] = IcebergTableOptions
+    catalog_settings: Any = Catalog
+    services: Mapping[Service, type[Settings]] = {
+        Service.COMPACTION: CompactionOptions,
+        Service.CLUSTERING: ClusteringOptions,
+        Service.CLEAN: CleanOptions,
+        Service.ORPHANS: OrphansOptions,
+        Service.ARCHIVE: ArchiveOptions,
+        Service.TABLE_STATS: TableStatsOptions,
+    }
+    trigger_strategies: Mapping[str, Callable[[Any], Trigger]] = {}
+    commit_hook: CommitHook | None = HOOK
+    writer_engines: tuple[WriterEngine, ...] = ENGINES
+    notes_are_facts: bool = False
+
     def __init__(self) -> None:
         self._pointers = Pointers()
         self._vended = VendedFiles(self._pointers)
         self._shared = SharedFolders(self.name)
-
-    @property
-    def name(self) -> str:
-        """Return `iceberg`."""
-        return "iceberg"
-
-    @property
-    def table_options(self) -> type[Settings]:
-        """Return the type of an Iceberg table's options."""
-        return IcebergTableOptions
-
-    @property
-    def catalog_settings(self) -> Any:
-        """Return the type of the settings of a catalog."""
-        return Catalog
 
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
         """Return the identifiers of the catalog's tables, as the catalog spells them."""
         return self._pointers.tables(catalog, settings, storage)
 
     @property
-    def services(self) -> Mapping[Service, type[Settings]]:
-        """Return the services that Iceberg's own actions can run, with the types of their options."""
-        return {
-            Service.COMPACTION: CompactionOptions,
-            Service.CLUSTERING: ClusteringOptions,
-            Service.CLEAN: CleanOptions,
-            Service.ORPHANS: OrphansOptions,
-            Service.ARCHIVE: ArchiveOptions,
-            Service.TABLE_STATS: TableStatsOptions,
-        }
-
-    @property
-    def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
-        """Return none."""
-        return {}
-
-    @property
     def thorough(self) -> TableFormat:
         """Return the format itself. It always reads all of a table's metadata."""
         return self
-
-    @property
-    def commit_hook(self) -> CommitHook | None:
-        """Return the hook that receives what writers and catalogs report of commits."""
-        return HOOK
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Yield the policies that would delete what a writer may still need, and the settings that contradict each
@@ -127,11 +106,6 @@ class IcebergFormat:
         """Return the table as it is."""
         return table
 
-    @property
-    def writer_engines(self) -> tuple[WriterEngine, ...]:
-        """Return Spark and Flink."""
-        return ENGINES
-
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
     ) -> Sequence[WriterOption]:
@@ -139,11 +113,6 @@ class IcebergFormat:
         commits.
         """
         return writer_options(table, engine=engine, hook_url=hook_url)
-
-    @property
-    def notes_are_facts(self) -> bool:
-        """Return False: the notes speak of policies."""
-        return False
 
     def claim_location(self, table: Table) -> str | None:
         """Return None: Iceberg tables need no claim. A commit is one exchange of the table's pointer. If two daemons

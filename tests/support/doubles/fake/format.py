@@ -60,25 +60,16 @@ class FakeFormat(NamedByPath):
     A table without a lock (`locked: false`) has a blocker, as real tables do.
     """
 
-    @property
-    def name(self) -> str:
-        """Return `fake`."""
-        return "fake"
-
-    @property
-    def table_options(self) -> type[Settings]:
-        """Return the type of the options of a fake table."""
-        return FakeTableOptions
-
-    @property
-    def services(self) -> Mapping[Service, type[Settings]]:
-        """Return the services, with the types of their options."""
-        return {
-            Service.COMPACTION: FakeCompactionOptions,
-            Service.CLUSTERING: FakeClusteringOptions,
-            Service.CLEAN: FakeCleanOptions,
-            Service.ARCHIVE: FakeArchiveOptions,
-        }
+    name = "fake"
+    table_options: type[Settings] = FakeTableOptions
+    services: Mapping[Service, type[Settings]] = {
+        Service.COMPACTION: FakeCompactionOptions,
+        Service.CLUSTERING: FakeClusteringOptions,
+        Service.CLEAN: FakeCleanOptions,
+        Service.ARCHIVE: FakeArchiveOptions,
+    }
+    writer_engines: tuple[WriterEngine, ...] = SPARK, FLINK
+    notes_are_facts: bool = False
 
     @property
     def thorough(self) -> TableFormat:
@@ -92,11 +83,6 @@ class FakeFormat(NamedByPath):
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
         """Return the name that a table would have in a catalog. There are no catalogs of fake tables."""
         return f"catalog://{catalog}/{identifier}"
-
-    @property
-    def writer_engines(self) -> tuple[WriterEngine, ...]:
-        """Return Spark and Flink, because tests ask for these names."""
-        return SPARK, FLINK
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
@@ -112,11 +98,6 @@ class FakeFormat(NamedByPath):
             for service in table.policies
         ]
         return (WriterOption(key="fake.hook", value=hook_url, why="Lakewarden hears of each commit"), *services)
-
-    @property
-    def notes_are_facts(self) -> bool:
-        """Return False: the notes speak of policies."""
-        return False
 
     def claim_location(self, table: Table) -> str | None:
         """Return a file in a folder of its own. Two executors of one plan damage a fake table, too."""
