@@ -33,7 +33,7 @@ _ONE_THOUGHT = {
     "planners/storage/settings.py": "one class for each kind of store",
     "planners/triggers.py": "one class for each trigger",
     "service/config/assembly.py": "one pass over a configuration, which collects every problem",
-    "service/control/plane.py": "what HTTP and metrics may ask the daemon, read together",
+    "service/control/commands.py": "every act of an operator or a writer, read together",
     "service/http/schemas.py": "one class for each body of the API",
     "service/model/reasons.py": "one table: every reason with its code, its meaning and its cure",
     "service/state/service_states.py": "one row for each service, and everything that changes it",
