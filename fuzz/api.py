@@ -13,9 +13,9 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from docs.rest import OPENAPI, OPENAPI_MANAGEMENT
-from lakewarden import testing
 from lakewarden.demo.process import free_port
-from lakewarden.testing.fake import FakeTable
+from tests.support import doubles
+from tests.support.doubles.fake import FakeTable
 
 NAME = "api"
 
@@ -65,7 +65,7 @@ def started(folder: Path) -> Iterator[tuple[str, str]]:
     (folder / "lakewarden.yaml").write_text(json.dumps(_configuration(lake, *ports)))
     (folder / "schemathesis.toml").write_text(_CHECKS)
     with (folder / "daemon.log").open("ab") as log:
-        command = [*testing.DAEMON, "--config", "lakewarden.yaml"]
+        command = [*doubles.DAEMON, "--config", "lakewarden.yaml"]
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         try:
             api, management = (f"http://127.0.0.1:{port}" for port in ports)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import psutil
 
 from faults.injection.schedule import Victim
-from lakewarden.testing.standalone_cluster import StandaloneCluster
+from tests.support.doubles.standalone_cluster import StandaloneCluster
 
 _LEFT_SECONDS = 60.0
 

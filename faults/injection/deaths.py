@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.testing.witness import Witness
+from tests.support.doubles.witness import Witness
 
 _EVERY_SECONDS = 0.05
 

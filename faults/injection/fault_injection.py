@@ -9,8 +9,8 @@ from pathlib import Path
 
 from faults.injection.schedule import ScheduledFault
 from lakewarden.planners.model.instant import Service
-from lakewarden.testing import fault_points, witness
-from lakewarden.testing.fault_points import FaultEffect
+from tests.support.doubles import fault_points, witness
+from tests.support.doubles.fault_points import FaultEffect
 
 _TOLD = "told-"
 

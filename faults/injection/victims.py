@@ -14,10 +14,10 @@ from typing import assert_never
 import psutil
 
 from faults.injection.schedule import Victim
-from lakewarden import testing
 from live.run import left_behind
+from tests.support import doubles
 
-_WORKER = testing.WORKER[-1]
+_WORKER = doubles.WORKER[-1]
 _OURS = re.compile("java|python")
 
 

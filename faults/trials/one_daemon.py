@@ -18,10 +18,10 @@ from faults.injection.schedule import faults_of
 from faults.trials.report import FaultsReport, line_of, report_of
 from faults.trials.rounds import NeverCameBackError, Rounds
 from faults.trials.trial_setup import SPARK, TrialSetup, endings
-from lakewarden import testing
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.interruption import Interruption
-from lakewarden.testing.standalone_cluster import StandaloneCluster
+from tests.support import doubles
+from tests.support.doubles.standalone_cluster import StandaloneCluster
 
 _DRAINED_WITHIN_SECONDS = 420.0
 
@@ -93,7 +93,7 @@ def _run_rounds(
         services=format_trial.policies,
         settings={"spark": SPARK if cluster is None else {"default": {**SPARK["default"], **cluster.profile()}}},
         variables=setup.injection.variables,
-        serve=testing.DAEMON,
+        serve=doubles.DAEMON,
     )
     environment.expect_end(daemon.process)  # it may die
     writing = setup.start_writers(environment, daemon, seed=seed, writers=writers)

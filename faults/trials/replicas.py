@@ -23,13 +23,13 @@ from faults.injection.victims import processes_of, thaw
 from faults.trials.report import Seconds, counts, tell_verdict, told_runs
 from faults.trials.rounds import NeverCameBackError
 from faults.trials.trial_setup import SPARK, TrialSetup, endings
-from lakewarden import testing
 from lakewarden.demo.daemon import DaemonProcess, RequestRefusedError
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.interruption import Interruption
 from lakewarden.demo.report import WriterTally
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.testing import witness
+from tests.support import doubles
+from tests.support.doubles import witness
 from tests.support.store.postgres import running_postgres
 
 LEASE_SECONDS = 15.0
@@ -255,7 +255,7 @@ def _run_outages(
             name=f"replica-{number}",
             settings=settings,
             variables={witness.VARIABLE: str(setup.injection.witness)},
-            serve=testing.DAEMON,
+            serve=doubles.DAEMON,
         )
         environment.expect_end(daemon.process)  # it may die
         daemons.append(daemon)

@@ -28,6 +28,6 @@ def demo_of(name: str) -> FormatDemo:
         format_demo: FormatDemo = importlib.import_module(DEMOS[name]).DEMO
     except ModuleNotFoundError as missing:
         raise PermanentError(
-            f"there is no {missing.name}, which the demo needs to read the table: pip install 'lakewarden[{name}]'"
+            f"there is no {missing.name}, which the demo needs to read the table: pip install 'lakewarden[demo]'"
         ) from missing
     return format_demo

@@ -6,7 +6,7 @@
 If a commit consists of several acts, there are points between them. Only some programs pass those.
 
 The points stand in the product's own code, so that a kill hits exactly the moment that a rule is about. Only a process
-that `lakewarden.testing` has started has a watcher. In every other process passing a point does nothing.
+that `tests.support.doubles` has started has a watcher. In every other process passing a point does nothing.
 """
 
 from __future__ import annotations

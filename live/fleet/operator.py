@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from lakewarden.client import Client
 from lakewarden.demo.process import Child, environment
 from lakewarden.planners.model.errors import PermanentError
 
@@ -37,10 +38,15 @@ class Operator:
     port: int
     commands: list[Command] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._url = f"http://127.0.0.1:{self.port}"
+        self.client = Client(self._url)
+        """The client of the documentation, for questions about many tables."""
+
     def run(self, *arguments: str, codes: Sequence[int] = (0,), kept: bool = True) -> str:
         """Run a command, and return what it printed. Raises PermanentError if it ends with another exit code."""
         begun = time.monotonic()
-        variables = {**environment(), "LAKEWARDEN_URL": f"http://127.0.0.1:{self.port}"}
+        variables = {**environment(), "LAKEWARDEN_URL": self._url}
         told = subprocess.run(
             [*_CLI, *arguments],
             cwd=self.directory,

@@ -18,7 +18,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from lakewarden.demo.process import Child, free_port
 from lakewarden.planners.model.errors import PermanentError
 from live.fleet.appender import Appender
-from live.fleet.configuration import edited
+from live.fleet.configuration import acting, edited
 from live.fleet.forecasts import forecasts_of, ratios
 from live.fleet.kinds import Home, Made, Wrong
 from live.fleet.making.hudi_tables import folder_of
@@ -55,6 +55,8 @@ class Proof:
         self._wrong = [one for one in self.lake.tables if one.wrong is not Wrong.NOTHING]
         rest = RestCatalog("rest", uri=self.lake.rest)
         self._catalogs: Mapping[Home, Catalog] = {Home.REST: rest, Home.JDBC: jdbc_catalog(self.lake.folder)}
+        self._file = self.operator.directory / "lakewarden.yaml"
+        self._observing = ""
         self._begun = time.monotonic()
 
     def run(self) -> FleetReport:
@@ -70,11 +72,11 @@ class Proof:
             wait_until(self._all_observed, 600, "the daemon has not observed all tables")
             self._done("all tables are observed")
             wait_until(writers.all_have_written, 600, "the writers have not written")
+            forecasts = forecasts_of(self.operator, self._sample())
+            self._turn_on()
             self._name_the_wrong()
             self._done("the wrong tables are named")
-            forecasts = forecasts_of(self.operator, self._sample())
             self.operator.run("status")
-            self._adopt()
             self._serve()
             self.report.ratios = ratios(self.operator, forecasts)
             writers.end()
@@ -114,7 +116,7 @@ class Proof:
         return f"{name}.{NAMESPACE}.{table.name}"
 
     def _prepare(self) -> None:
-        where = self.operator.directory
+        where, file = self.operator.directory, self._file
         lake, host = self.lake.folder, self.lake.zookeeper
         (where / "hudi-defaults.conf").write_text(
             "hoodie.write.lock.provider org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider\n"
@@ -124,10 +126,8 @@ class Proof:
         places = (f"{lake}/hudi", self.lake.rest, jdbc)
         self.operator.run("discover", *places)
         self.operator.run("init", *places, "--writer-defaults", "hudi-defaults.conf", "--output", "lakewarden.yaml")
-        file = where / "lakewarden.yaml"
-        text = edited(file.read_text(), port=self.operator.port, management=free_port(), driver=self.driver)
-        file.write_text(text)
-        self.report.config_lines = len(text.splitlines())
+        self._observing = edited(file.read_text(), port=self.operator.port, management=free_port(), driver=self.driver)
+        file.write_text(self._observing)
         self.operator.run("check-config", "--connect")
         self.operator.run("writer-options", "--all", "--output", "options", codes=(0, 1))
 
@@ -159,20 +159,31 @@ class Proof:
         still = [one for one in self.healthy if not one.live]
         return [self.id_of(one) for home in Home for one in [each for each in still if each.home is home][:_SAMPLE]]
 
-    def _acting(self) -> set[str]:
-        return {one["table"] for one in self.operator.asked("adopt")["items"] if one["phase"] == "acting"}
+    def _reload(self, text: str) -> None:
+        self._file.write_text(text)
+        self.operator.run("reload")
 
-    def _adopt(self) -> None:
-        self.operator.run("adopt", "*", "--waves", "5,25")
-        wanted = {self.id_of(one) for one in self.healthy}
+    def _is_proved(self, table: Made) -> bool:
+        return bool(self.operator.client.table_proof(self.id_of(table))["proved"])
+
+    def _turn_on(self) -> None:
+        """Set the mode act in the file, and wait until every table without a fault is proved."""
+        text = acting(self._observing)
+        self.report.config_lines = len(text.splitlines())
+        self._reload(text)
+        waiting = list(self.healthy)
+
+        def all_proved() -> bool:
+            waiting[:] = [table for table in waiting if not self._is_proved(table)]
+            return not waiting
+
         try:
-            wait_until(lambda: wanted <= self._acting(), _ACTING_SECONDS, "not all tables are acted on")
+            wait_until(all_proved, _ACTING_SECONDS, "not all tables are acted on")
         except PermanentError as late:
             self.say(str(late))
-        acting = self._acting()
-        self.report.acting = len(wanted & acting)
-        unwanted = acting - wanted
-        self.report.not_named += [f"{table}: it is acted on" for table in sorted(unwanted)]
+        self.report.acting = len(self.healthy) - len(waiting)
+        unwanted = sorted(self.id_of(table) for table in self._wrong if self._is_proved(table))
+        self.report.not_named += [f"{table}: it is acted on" for table in unwanted]
         self._done("every table without a fault is acted on")
 
     def _serve(self) -> None:
@@ -190,7 +201,7 @@ class Proof:
         self._done("the tables were served")
 
     def _give_back(self) -> None:
-        self.operator.run("adopt", "*", "--undo")
+        self._reload(self._observing)
         wait_until(lambda: not self.operator.asked("runs", "--active")["items"], 600, "runs go on")
         self._done("all tables are given back")
 

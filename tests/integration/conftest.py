@@ -17,10 +17,10 @@ from lakewarden.demo.zookeeper import ZooKeeper
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles, java
 from lakewarden.planners.storage.settings import S3Store
-from lakewarden.testing import fault_points
 from tests.support.catalogs.databases import drivers
 from tests.support.catalogs.metastore import RealMetastore, make_lock_tables
 from tests.support.daemon.daemon_process import Configured, DaemonProcess
+from tests.support.doubles import fault_points
 from tests.support.hudi.orders import Orders
 from tests.support.object_stores.s3_server import S3Server
 from tests.support.pool.driver import Driver, SharedPool

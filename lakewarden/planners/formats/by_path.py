@@ -14,24 +14,13 @@ from lakewarden.planners.triggers import Trigger
 class NamedByPath:
     """The part of a TableFormat without catalogs, trigger strategies of its own and commit hooks."""
 
-    @property
-    def catalog_settings(self) -> Any:
-        """Return None: tables are named by their paths."""
-        return None
+    catalog_settings: Any = None
+    trigger_strategies: Mapping[str, Callable[[Any], Trigger]] = {}
+    commit_hook: CommitHook | None = None
 
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
         """Return no tables."""
         return Listing()
-
-    @property
-    def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
-        """Return none."""
-        return {}
-
-    @property
-    def commit_hook(self) -> CommitHook | None:
-        """Return None: the writers of such a table announce nothing."""
-        return None
 
     def as_found(self, table: Table, identifier: str) -> Table:
         """Return the table as it is."""

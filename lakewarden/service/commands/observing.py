@@ -29,7 +29,7 @@ from lakewarden.service.commands.printing import as_written
 from lakewarden.service.config.loading import Config, load
 from lakewarden.service.config.policies import first_policies
 from lakewarden.service.config.reading import ReadingSettings
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.reporting.explain.assembly import explain
 from lakewarden.service.reporting.explain.bodies import TableExplanation

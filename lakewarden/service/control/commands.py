@@ -1,37 +1,38 @@
-"""Commands: other threads reach the control thread here. Dirty tables are a set, so many hooks need little memory."""
+"""The acts of operators and writers. Any thread asks for one, and the control thread carries it out."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from lakewarden.executors.contract import PoolEvent
+import structlog
+
 from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, NotDue, WouldRun
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.table import TableId
+from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.model.access import LOCAL, Caller
+from lakewarden.planners.settings import format_duration
+from lakewarden.service.control.command_queue import Command, CommandQueue
+from lakewarden.service.events.listener import Listener
+from lakewarden.service.model.access import LOCAL, Caller, Role
+from lakewarden.service.model.acts import ActKind
 from lakewarden.service.model.run import Run
-from lakewarden.service.state.barriers import BarrierAsked
+from lakewarden.service.ownership.table_shares import TableShares
+from lakewarden.service.scheduling.requests import Requests
+from lakewarden.service.scheduling.run_manager import RunManager
+from lakewarden.service.state.barriers import BarrierAsked, BarrierGranted
+from lakewarden.service.state.daemon_state import DaemonState
 
+log = structlog.get_logger(__name__)
 
-@dataclass(frozen=True, kw_only=True)
-class RunAsked:
-    """An operator requests a run. The answer is the run (new or already active), or why there is none.
-
-    `rewrite_all` asks for a rewrite of all files that the table has now. With `dry_run` only its plan is made.
-    """
-
-    table: TableId
-    service: Service
-    by: str
-    rewrite_all: bool = False
-    dry_run: bool = False
-    caller: Caller = LOCAL
-    answer: Future[RunGiven | Blocked | NotDue | WouldRun | DoesNotApply] = field(default_factory=Future)
+_Table = TypeVar("_Table", TableId, TableId | None)
+_Answer = TypeVar("_Answer")
+_P = ParamSpec("_P")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,15 +41,6 @@ class RunGiven:
 
     run: Run
     new: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class DryRunAsked:
-    """An operator asks what a request for a run would meet now. Nothing is stored, and nothing changes."""
-
-    table: TableId
-    service: Service
-    answer: Future[DryRun] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,140 +54,303 @@ class DryRun:
     view: TableView
 
 
-@dataclass(frozen=True, kw_only=True)
-class PauseAsked:
-    """An operator pauses (`reason` given) or resumes (None) a table, or all tables if `table` is None."""
-
-    table: TableId | None
-    reason: str | None
-    caller: Caller = LOCAL
-    answer: Future[None] = field(default_factory=Future)
+RunAnswer = RunGiven | Blocked | NotDue | WouldRun | DoesNotApply
+"""The run, new or already active, or why there is none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Approved:
-    """An operator approves a deletion that waits for it. The answer says whether one was waiting."""
-
-    table: TableId
-    service: Service
-    by: str
-    caller: Caller = LOCAL
-    answer: Future[bool] = field(default_factory=Future)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RewriteEnded:
-    """An operator withdraws a rewrite of all files. The answer says whether there was one."""
-
-    table: TableId
-    service: Service
-    caller: Caller = LOCAL
-    answer: Future[bool] = field(default_factory=Future)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BarrierLifted:
-    """A caller ends holds on the cleans of a table. Only an operator ends those of others.
-
-    `hold` is the id of one hold. None: all holds that the caller may end. The answer is how many holds were ended. It
-    raises PermanentError if the hold belongs to another caller.
+def _on_control_thread(
+    act: Callable[Concatenate[Commands, _Table, _P], _Answer],
+) -> Callable[Concatenate[Commands, _Table, _P], Future[_Answer]]:
+    """Let any thread call an act on a table, or on all: the control thread carries it out, and the future has what it
+    returns or raises. Afterwards the table is decided on again.
     """
 
-    table: TableId
-    hold: str | None = None
-    caller: Caller = LOCAL
-    answer: Future[int] = field(default_factory=Future)
+    @functools.wraps(act)
+    def put(self: Commands, table: _Table, /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_Answer]:
+        answer: Future[_Answer] = Future()
+        carry_out = functools.partial(act, self, table, *args, **kwargs)
+        return self.put(Command(table=table, begin=lambda: _give(answer, carry_out), changes=True, answer=answer))
+
+    return put
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunCancelled:
-    """An operator stops a run. The answer is the run, which may still be ending, or None if it is not active.
+class Commands:
+    """Each act is a method. Any thread may call it, and it returns at once.
 
-    The answer raises PermanentError if the run has begun to commit, or if it is not known whether it has.
+    An act that is not carried out raises in its future: TemporaryError if this replica does not own the table any
+    more, or if the store does not answer. A caller that no longer waits cancels the future: then the act is left out
+    if it has not begun.
     """
 
-    table: TableId
-    run: RunId
-    caller: Caller = LOCAL
-    answer: Future[Run | None] = field(default_factory=Future)
+    def __init__(
+        self,
+        *,
+        queue: CommandQueue,
+        state: DaemonState,
+        shares: TableShares,
+        requests: Requests,
+        runs: RunManager,
+        listener: Listener,
+    ) -> None:
+        self._queue = queue
+        self._tables = state.tables
+        self._shares = shares
+        self._observations = state.observations
+        self._requests = requests
+        self._runs = runs
+        self._active_runs = state.active_runs
+        self._service_states = state.service_states
+        self._approvals = state.approvals
+        self._rewrites = state.rewrites
+        self._proofs = state.proofs
+        self._barriers = state.barriers
+        self._audit_log = state.audit_log
+        self._listener = listener
+        self._unread: list[tuple[Future[Any], Callable[[], object]]] = []
+
+    # -- runs
+
+    def request_run(
+        self,
+        table: TableId,
+        service: Service,
+        *,
+        by: str,
+        caller: Caller = LOCAL,
+        rewrite_all: bool = False,
+        dry_run: bool = False,
+    ) -> Future[RunAnswer]:
+        """Request a run of a service that has a policy on the registered table. It skips the trigger, but no block.
+
+        With `rewrite_all` it is the first run of a rewrite of all files that the table has now. `dry_run` asks for its
+        plan alone.
+
+        The future raises TemporaryError or PermanentError if the table cannot be read.
+        """
+
+        def ask(mark: int) -> RunAnswer | None:
+            registered = self._with_policy(table, service)
+            active = self._active_runs.of(table).get(service)
+            if active is not None and not rewrite_all:
+                return RunGiven(run=active, new=False)
+            observation = self._observations.since(registered, mark)
+            if observation is None:
+                return None
+            view = observation.view
+            if rewrite_all:
+                answer = self._requests.ask_for_all(registered, service, view, active, by=by, dry_run=dry_run)
+            else:
+                answer = self._requests.ask(registered, service, view, active, by=by)
+            if not isinstance(answer, Run):
+                return answer
+            what = _in_words(answer, rewrite_all=rewrite_all, dry_run=dry_run)
+            try:
+                self._audit_log.note(caller, ActKind.RUN_REQUESTED, by=by, table=table, service=service, after=what)
+            except TemporaryError as error:
+                raise UnknownError(
+                    f"run {answer.id} was requested, and the audit log does not have it: {error}"
+                ) from error
+            return RunGiven(run=answer, new=active is None)
+
+        return self._when_read(table, ask)
+
+    def dry_run(self, table: TableId, service: Service) -> Future[DryRun]:
+        """Return what a request for a run would meet now. The table is looked at, and nothing changes.
+
+        The future raises as that of `request_run`.
+        """
+
+        def ask(mark: int) -> DryRun | None:
+            registered = self._with_policy(table, service)
+            observation = self._observations.since(registered, mark)
+            if observation is None:
+                return None
+            active = self._active_runs.of(table).get(service)
+            decision = self._requests.would(registered, service, observation.view, active)
+            return DryRun(decision=decision, active=active, view=observation.view)
+
+        return self._when_read(table, ask)
+
+    @_on_control_thread
+    def end_rewrite(self, table: TableId, service: Service, *, caller: Caller = LOCAL) -> bool:
+        """Withdraw a rewrite of all files. A run of it that is active may finish. The answer is False if there is
+        none.
+        """
+        if not self._rewrites.has(table, service):
+            return False
+        self._audit_log.note(caller, ActKind.REWRITE_WITHDRAWN, table=table, service=service)
+        return self._rewrites.end(table, service)
+
+    @_on_control_thread
+    def cancel(self, table: TableId, run: RunId, *, caller: Caller = LOCAL) -> Run | None:
+        """Stop an active run of a table. The answer is the run, which may still be ending, or None if it is not active.
+
+        The future raises PermanentError if the run has begun to commit, or if it is not known whether it has.
+        """
+        active = self._active_runs.get(run)
+        if active is None or active.table != table:
+            return None
+        self._runs.check_cancellable(active)
+        before = f"{active.id} was {active.state}"
+        self._audit_log.note(caller, ActKind.RUN_CANCELLED, table=table, service=active.service, before=before)
+        return self._runs.cancel(active, by=caller.name)
+
+    # -- what may run
+
+    @_on_control_thread
+    def pause(self, table: TableId | None, *, reason: str, caller: Caller = LOCAL) -> None:
+        """Start nothing more on a table, or on all if `table` is None. A commit that is under way may finish."""
+        before = self._service_states.set_back(table)
+        self._audit_log.note(caller, ActKind.PAUSED, table=table, before=before, after=reason)
+        self._service_states.pause(table, reason)
+
+    @_on_control_thread
+    def resume(self, table: TableId | None, *, caller: Caller = LOCAL) -> None:
+        """End a pause. If a table is given, its services leave quarantine too."""
+        self._audit_log.note(caller, ActKind.RESUMED, table=table, before=self._service_states.set_back(table))
+        self._service_states.resume(table)
+        if table is not None:
+            self._approvals.forget(table)
+            self._proofs.resume(table)
+
+    @_on_control_thread
+    def quarantine(self, table: TableId, service: Service, *, reason: str | None, caller: Caller = LOCAL) -> bool:
+        """Put a service of a table in quarantine, or release it from quarantine and backoff if `reason` is None.
+
+        The answer is False if there was nothing to release.
+        """
+        before = self._service_states.held_back(table, service)
+        if reason is None and before is None:
+            return False
+        kind = ActKind.RELEASED if reason is None else ActKind.QUARANTINED
+        self._audit_log.note(caller, kind, table=table, service=service, before=before, after=reason)
+        if reason is None:
+            self._service_states.release(table, service)
+        else:
+            self._service_states.quarantine(table, service, reason)
+        return True
+
+    @_on_control_thread
+    def approve(self, table: TableId, service: Service, *, by: str, caller: Caller = LOCAL) -> bool:
+        """Approve one deletion beyond the budget of the table. The answer is False if no deletion waits."""
+        waiting = self._approvals.shown(table, service)
+        if waiting is None:
+            return False
+        self._audit_log.note(
+            caller,
+            ActKind.DELETION_APPROVED,
+            by=by,
+            table=table,
+            service=service,
+            before=f"waits for an approval: {waiting}",
+            after="approved",
+        )
+        deletion = self._approvals.give(table, service, by=by)
+        if deletion is not None:
+            self._listener.approved(table, service, deletion, by)
+        return deletion is not None
+
+    def hold_cleans(
+        self, table: TableId, *, hold: timedelta, wait: timedelta, caller: Caller = LOCAL
+    ) -> Future[BarrierGranted]:
+        """Wait until no clean of the table is executing, at most for `wait`. Then start none for `hold`.
+
+        A hold that no row tells of is not given. The future raises TemporaryError if the wait runs out.
+        """
+        asked = BarrierAsked(table=table, caller=caller, hold=hold, wait=wait)
+        terms = f"cleans wait for {format_duration(hold)}, asked for within {format_duration(wait)}"
+
+        def begin() -> None:
+            try:
+                self._audit_log.note(caller, ActKind.BARRIER_ASKED, table=table, after=terms)
+            except LakewardenError as error:
+                asked.answer.set_exception(error)
+                return
+            self._barriers.ask(asked)
+
+        return self.put(Command(table=table, begin=begin, answer=asked.answer))
+
+    @_on_control_thread
+    def release_cleans(self, table: TableId, *, hold: str | None = None, caller: Caller = LOCAL) -> int:
+        """End a hold on the cleans of the table, or all that the caller may end: its own, and as an operator all.
+
+        The answer is how many were ended. The future raises PermanentError if the hold belongs to another caller.
+        """
+        holds = [given for given in self._barriers.holds(table) if hold in (None, given.id)]
+        own = [given for given in holds if caller.may(Role.OPERATOR) or given.owner == caller.name]
+        if hold is not None and holds and not own:
+            raise PermanentError(f"hold {hold} belongs to {holds[0].owner}: its owner or an operator ends it")
+        for given in own:
+            before = f"the hold {given.id} of {given.owner} until {given.until:%Y-%m-%dT%H:%M:%SZ}"
+            self._audit_log.note(caller, ActKind.BARRIER_LIFTED, table=table, before=before)
+        self._barriers.lift(table, {given.id for given in own})
+        return len(own)
+
+    # -- the control thread
+
+    def put(self, command: Command) -> Future[Any]:
+        """Hand a command to the control thread, and return its answer."""
+        self._queue.put(command)
+        return command.answer
+
+    def carry_out(self, command: Command) -> Iterable[TableId]:
+        """Begin a command, and return the tables to decide on again. Only the control thread calls it.
+
+        If the caller no longer waits for the answer, the command is ignored.
+        """
+        if not command.answer.set_running_or_notify_cancel():
+            return ()
+        if command.table is not None and not self._shares.owns(command.table):
+            command.answer.set_exception(TemporaryError(f"this replica does not own table {command.table} any more"))
+            return ()
+        command.begin()
+        if not command.changes:
+            return ()
+        tables: Collection[TableId] = self._tables if command.table is None else (command.table,)
+        return tables
+
+    def answer_waiting(self) -> None:
+        """Answer the requests for runs, and for dry runs, of tables that have been read since. Only the control thread
+        calls it.
+        """
+        self._unread = [(answer, ask) for answer, ask in self._unread if not _give(answer, ask, may_wait=True)]
+
+    def _when_read(self, table: TableId, ask: Callable[[int], _Answer | None]) -> Future[_Answer]:
+        """Answer as soon as the table has been read after now. `ask` gets the mark of now, and returns None before."""
+        answer: Future[_Answer] = Future()
+
+        def begin() -> None:
+            self._unread.append((answer, functools.partial(ask, self._observations.mark())))
+            self.answer_waiting()
+
+        return self.put(Command(table=table, begin=begin, answer=answer))
+
+    def _with_policy(self, table: TableId, service: Service) -> Table:
+        """Return a table. Raises PermanentError if there is none, or if it has no policy for the service."""
+        registered = self._tables.get(table)
+        if registered is None:
+            raise PermanentError(f"table {table} is registered no longer")
+        if service not in registered.policies:
+            raise PermanentError(f"table {table} has no policy for {service}: give it one")
+        return registered
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuarantineAsked:
-    """An operator puts a service of a table in quarantine (`reason` given), or releases it (None).
-
-    The answer of a release says whether there was a quarantine or a backoff.
-    """
-
-    table: TableId
-    service: Service
-    reason: str | None
-    caller: Caller = LOCAL
-    answer: Future[bool] = field(default_factory=Future)
-
-
-Command = (
-    RunAsked
-    | DryRunAsked
-    | PauseAsked
-    | Approved
-    | RewriteEnded
-    | BarrierAsked
-    | BarrierLifted
-    | RunCancelled
-    | QuarantineAsked
-)
-"""The commands of operators and writers, each with a Future for the answer."""
+def _give(answer: Future[_Answer], carry_out: Callable[[], _Answer], *, may_wait: bool = False) -> bool:
+    """Give an answer. With `may_wait`, None is no answer yet: then this is False."""
+    try:
+        result = carry_out()
+        if may_wait and result is None:
+            return False
+        answer.set_result(result)
+    except LakewardenError as error:
+        answer.set_exception(error)
+    except Exception as bug:  # it must not end the daemon
+        log.exception("command_failed")
+        answer.set_exception(UnknownError.unforeseen(bug))
+    return True
 
 
-Message = PoolEvent | Command
-
-
-class CommandQueue:
-    """Messages in order, and the dirty tables, each with whether a hook has said so. Any thread may call every
-    method.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._messages: deque[Message] = deque()
-        self._dirty: dict[TableId, bool] = {}
-        self._woken = False
-
-    def put(self, message: Message) -> None:
-        """Add a message and wake the control thread."""
-        with self._changed:
-            self._messages.append(message)
-            self._changed.notify()
-
-    def mark_dirty(self, table: TableId) -> None:
-        """Ask for one observation of a table, as soon as possible."""
-        with self._changed:
-            self._dirty.setdefault(table, False)
-            self._changed.notify()
-
-    def hook_arrived(self, table: TableId) -> None:
-        """Ask for the same because a hook says that the table has changed."""
-        with self._changed:
-            self._dirty[table] = True
-            self._changed.notify()
-
-    def wake(self) -> None:
-        """End the wait of the control thread."""
-        with self._changed:
-            self._woken = True
-            self._changed.notify()
-
-    def take(self) -> tuple[list[Message], Mapping[TableId, bool]]:
-        """Return all messages and dirty tables, and remove them."""
-        with self._changed:
-            messages, dirty = list(self._messages), self._dirty
-            self._messages.clear()
-            self._dirty = {}
-            self._woken = False
-            return messages, dirty
-
-    def wait(self, seconds: float) -> None:
-        """Wait until something is added, but not longer than `seconds`."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._woken or bool(self._messages) or bool(self._dirty), timeout=seconds)
+def _in_words(run: Run, *, rewrite_all: bool, dry_run: bool) -> str:
+    if not rewrite_all:
+        return run.id
+    return f"{run.id}: the dry run of a rewrite of all files" if dry_run else f"{run.id}: a rewrite of all files"

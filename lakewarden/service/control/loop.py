@@ -8,34 +8,19 @@ Every turn does all that is due, and returns how long the thread may wait.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import assert_never
 
 import structlog
 
-from lakewarden.executors.contract import Asked, CapacityChanged, Ended, Lost, Started
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.control.command_handler import CommandHandler
-from lakewarden.service.control.commands import (
-    Approved,
-    BarrierLifted,
-    Command,
-    CommandQueue,
-    DryRunAsked,
-    Message,
-    PauseAsked,
-    QuarantineAsked,
-    RewriteEnded,
-    RunAsked,
-    RunCancelled,
-)
+from lakewarden.service.control.command_queue import Command, CommandQueue, Message
+from lakewarden.service.control.commands import Commands
 from lakewarden.service.control.discovery import Discovery
 from lakewarden.service.control.membership import Membership
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.replica_lease import ReplicaLeaseKeeper
 from lakewarden.service.rules.shutdown import Shutdown, ShutdownPhase
 from lakewarden.service.scheduling.scheduling import SchedulingParts
-from lakewarden.service.state.barriers import BarrierAsked
 from lakewarden.service.state.daemon_state import DaemonState
 from lakewarden.service.state.resources import Resources
 
@@ -74,8 +59,8 @@ class ControlLoop:
         scheduling: SchedulingParts,
         membership: Membership,
         discovery: Discovery,
-        command_handler: CommandHandler,
-        commands: CommandQueue,
+        commands: Commands,
+        queue: CommandQueue,
         shutdown: Shutdown,
     ) -> None:
         self._tables = state.tables
@@ -89,9 +74,9 @@ class ControlLoop:
         self._runs = scheduling.runs
         self._permit_contexts = scheduling.permit_contexts
         self._barriers = state.barriers
-        self._command_handler = command_handler
-        self._pools = resources.pools
         self._commands = commands
+        self._pools = resources.pools
+        self._queue = queue
         self._clock = resources.clock
         self._shutdown = shutdown
         self.phase = ShutdownPhase.SERVING
@@ -109,14 +94,14 @@ class ControlLoop:
         """
         self._membership.start()
         for pool in self._pools.values():
-            pool.start(self._commands.put)
+            pool.start(self._queue.put)
 
     def run(self) -> None:
         """Repeat `turn` until the shutdown is over. Returns after every worker is gone."""
         with ReplicaLeaseKeeper(self._replica_lease):
             try:
                 while self.phase is not ShutdownPhase.OVER:
-                    self._commands.wait(self.turn())
+                    self._queue.wait(self.turn())
             finally:
                 for pool in self._pools.values():
                     pool.close()
@@ -125,7 +110,7 @@ class ControlLoop:
     def stop(self) -> None:
         """Ask `run` to end. It is safe in the thread of a signal handler. A second call ends it at once."""
         self._shutdown.ask()
-        self._commands.wake()
+        self._queue.wake()
 
     def _part(self) -> None:
         """Settle the last answers of the closed pools, and leave the store. If it does not answer, other replicas
@@ -135,7 +120,7 @@ class ControlLoop:
         for _ in range(_LAST_TURNS):
             if not self._runs.settler.is_waiting():
                 break
-            self._commands.wait(LONGEST_SLEEP_WHILE_ENDING_SECONDS)
+            self._queue.wait(LONGEST_SLEEP_WHILE_ENDING_SECONDS)
             self.turn()
         self._barriers.refuse_all("the daemon is stopping")
         try:
@@ -151,7 +136,7 @@ class ControlLoop:
         if self.phase is ShutdownPhase.SERVING:
             self._discovery.keep_up(now)
         self._membership.keep_up(now)
-        messages, dirty = self._commands.take()
+        messages, dirty = self._queue.take()
         self._store_is_away = False
         self._handle_all([*self._postponed, *messages])
         self._poll_or_notify(dirty)
@@ -176,7 +161,7 @@ class ControlLoop:
                 self._unknown_at = now + UNKNOWN_SECONDS
                 self._runs.settler.settle_unknown()
             self._runs.settler.settle()
-            self._command_handler.answer_waiting()
+            self._commands.answer_waiting()
             self._barriers.answer_waiting()
             self._permit_queue.review()
             if self._replica_lease.holds():
@@ -238,24 +223,8 @@ class ControlLoop:
                 return
 
     def _handle(self, message: Message) -> None:
-        match message:
-            case Started() | Asked() | Ended() | Lost() | CapacityChanged():
-                self._runs.heard(message)
-            case (
-                RunAsked()
-                | DryRunAsked()
-                | PauseAsked()
-                | Approved()
-                | RewriteEnded()
-                | RunCancelled()
-                | QuarantineAsked()
-            ):
-                self._execute(message)
-            case BarrierAsked() | BarrierLifted():
-                self._execute(message)
-            case _:
-                assert_never(message)
-
-    def _execute(self, command: Command) -> None:
-        for table in self._command_handler.serve(command):
-            self._poller.decide_soon(table)
+        if isinstance(message, Command):
+            for table in self._commands.carry_out(message):
+                self._poller.decide_soon(table)
+        else:
+            self._runs.heard(message)

@@ -1,75 +1,38 @@
-"""What HTTP and metrics ask the daemon. Every method returns at once, and any thread may call it."""
+"""The daemon, for HTTP and metrics: what it knows, as frozen values, and the acts that it can be asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
 
 from lakewarden.executors.contract import Capacity
 from lakewarden.executors.pool.run_logs import LogLine
 from lakewarden.executors.progress import RunProgress
-from lakewarden.planners.hooks import Hint
-from lakewarden.planners.lock_proof import Evidence
-from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, NotDue, WouldRun
-from lakewarden.planners.model.instant import Instant, RunId, Service
+from lakewarden.planners.hooks import At, Hint
+from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.proof import Proof
-from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.model.view import TableView
-from lakewarden.service.control.commands import DryRun, RunGiven
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.ports import HearsOfFolders
+from lakewarden.service.control.command_queue import CommandQueue
+from lakewarden.service.control.commands import Commands
+from lakewarden.service.control.loop import ControlLoop
+from lakewarden.service.control.membership import Membership
+from lakewarden.service.control.table_statuses import TableStatus, TableStatuses
 from lakewarden.service.model.access import LOCAL, Caller
 from lakewarden.service.model.acts import Act, ActKind
 from lakewarden.service.model.found import Discoveries
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.rows import ApprovalRow, DecisionRow, RewriteRow
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.proof import foreign_warning
-from lakewarden.service.rules.writer_failures import Blamed
-from lakewarden.service.state.barriers import BarrierGranted, BarrierHold
-from lakewarden.service.state.readers.archives import ArchiveReaders
-from lakewarden.service.state.service_states import Retries
+from lakewarden.service.ownership.ownership import Ownership
+from lakewarden.service.rules.shutdown import Shutdown
+from lakewarden.service.scheduling.hook_rate import PacedHooks
+from lakewarden.service.scheduling.scheduling import SchedulingParts
+from lakewarden.service.state.barriers import BarrierHold
+from lakewarden.service.state.daemon_state import DaemonState
+from lakewarden.service.state.resources import Resources
 from lakewarden.service.store.history import HistoryStore
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableStatus:
-    """A registered table as the daemon sees it now.
-
-    `view` is the last observation. It is None before the first one, and if another replica owns the table. `failure`
-    is why the last attempt to observe the table failed. `polled_every` is how often it is polled now. `paused` is the
-    reason of the pause of the table. `owner` is the replica that owns it, or None. `lock` is the evidence about the
-    lock of the writers, or None if nothing has to be proved. `smaller` has the services with smaller plans for a
-    time, and why. `rewrites` has the services with a rewrite of all files that was asked for and has not ended.
-    `would_run` has the services that would run if the mode of the table let them. `foreign_services` are the services
-    that other programs have completed within a day, although they have a policy here.
-    """
-
-    table: Table
-    owner: ReplicaId | None = None
-    view: TableView | None = None
-    polled_every: timedelta | None = None
-    failure: str | None = None
-    paused: str | None = None
-    decisions: Mapping[Service, Decision] = field(default_factory=dict)
-    would_run: Mapping[Service, WouldRun] = field(default_factory=dict)
-    active: tuple[Run, ...] = ()
-    approvals: tuple[Service, ...] = ()
-    writer_failures: tuple[Blamed, ...] = ()
-    retries: Mapping[Service, Retries] = field(default_factory=dict)
-    lock: Evidence | None = None
-    smaller: Mapping[Service, str] = field(default_factory=dict)
-    rewrites: Mapping[Service, RewriteRow] = field(default_factory=dict)
-    foreign_services: tuple[Instant, ...] = ()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What an operator should know about the table although it blocks nothing."""
-        return (
-            *(self.view.warnings if self.view else ()),
-            *([foreign_warning(self.foreign_services)] if self.foreign_services else ()),
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,46 +69,76 @@ class Health:
     store_away: str | None = None
 
 
-class ControlPlane(Protocol):
-    """The daemon, for callers outside its control thread."""
+class ControlPlane:
+    """The daemon for callers outside its control thread. Any thread may call every method, and every method returns at
+    once.
+    """
+
+    def __init__(
+        self,
+        *,
+        resources: Resources,
+        state: DaemonState,
+        ownership: Ownership,
+        scheduling: SchedulingParts,
+        daemon: ControlLoop,
+        membership: Membership,
+        commands: Commands,
+        queue: CommandQueue,
+        shutdown: Shutdown,
+        discovery: Discoveries,
+    ) -> None:
+        self.discovery = discovery
+        self.commands = commands
+        self.archives = resources.archives
+        """The readers of archived timelines. Unlike the methods, a caller waits for them."""
+        self._tables = state.tables
+        self._statuses = TableStatuses(state=state, ownership=ownership, scheduling=scheduling, clock=resources.clock)
+        self._daemon = daemon
+        self._replica_lease = ownership.replica_lease
+        self._membership = membership
+        self._shares = ownership.shares
+        self._shutdown = shutdown
+        self._permit_queue = scheduling.permit_queue
+        self._barriers = state.barriers
+        self._table_proofs = scheduling.table_proofs
+        self._writer_signs = state.writer_signs
+        self._store = resources.store
+        self._pools = resources.pools
+        self._run_logs = resources.run_logs
+        self._hooks = PacedHooks(queue.hook_arrived, clock=resources.clock)
+        self._clock = resources.clock
+        self._formats = resources.formats
 
     def tables(self) -> Sequence[TableStatus]:
         """Return every registered table, in the order of the configuration.
 
         A table that has not changed is the same object as before.
         """
-        ...
+        return self._statuses.all()
 
     def table(self, table: TableId) -> TableStatus | None:
         """Return one table, or None if it is not registered."""
-        ...
-
-    @property
-    def archives(self) -> ArchiveReaders:
-        """The readers of archived timelines. Unlike the methods, a caller waits for them."""
-        ...
+        registered = self._tables.get(table)
+        return None if registered is None else self._statuses.of(registered)
 
     def polled_ago(self, table: TableId) -> timedelta | None:
         """Return the time since the last attempt to observe a table, or None. It is no part of the status, because it
         differs at each moment.
         """
-
-    @property
-    def discovery(self) -> Discoveries:
-        """What this daemon has found by patterns and in catalogs."""
-        ...
+        return self._statuses.polled_ago(table)
 
     def proof(self, table: TableStatus) -> Sequence[Proof]:
         """Return the result of each check of a table: what is proved, what is not proved yet, and what is wrong."""
-        ...
+        return self._table_proofs.of(table.table, table.view, table.failure)
 
     def decided(self, table: TableId) -> Sequence[DecisionRow]:
         """Return the last decision on each service of a table, as stored. Raises TemporaryError as `runs` does."""
-        ...
+        return self._store.decisions(table)
 
     def history(self) -> HistoryStore:
         """Return the history in the store. It raises TemporaryError as `runs` does."""
-        ...
+        return self._store
 
     def runs(
         self,
@@ -160,150 +153,117 @@ class ControlPlane(Protocol):
 
         Raises TemporaryError if the store does not answer.
         """
-        ...
+        return self._store.runs(table=table, service=service, states=states, before=before, limit=limit)
 
     def run(self, run: RunId) -> Run | None:
         """Return one run, if the store has it. Raises TemporaryError if the store does not answer."""
-        ...
+        return self._store.run(run)
 
     def waiting(self) -> Mapping[RunId, str]:
         """Return the runs that wait for a permit, each with what it waits for."""
-        ...
+        return self._permit_queue.waiting()
 
     def progress(self) -> Mapping[RunId, RunProgress]:
         """Return what the runs in the workers of this daemon do, as the workers last said it."""
-        ...
+        return {run: done for pool in self._pools.values() for run, done in pool.progress().items()}
 
     def run_log(self, run: RunId, *, after: int = 0, limit: int) -> Sequence[LogLine] | None:
         """Return lines of the log of a run with numbers above `after`. None if this daemon has no log of it."""
-        ...
+        return None if self._run_logs is None else self._run_logs.lines(run, after=after, limit=limit)
 
     def end_of_run_log(self, run: RunId, *, limit: int) -> Sequence[LogLine] | None:
         """Return the last lines of the log of a run. None if this daemon has no log of it. A long log costs no more."""
-        ...
+        return None if self._run_logs is None else self._run_logs.last(run, limit=limit)
 
     def capacities(self) -> Mapping[str, Capacity]:
         """Return the slots of every pool, by the name of its `spark` profile."""
-        ...
+        return {name: pool.capacity() for name, pool in self._pools.items()}
 
     def mark_dirty(self, hint: Hint, *, among: Callable[[TableId], bool] = lambda _table: True) -> Sequence[TableId]:
         """Have the registered tables that a hint is about observed soon, and return them.
 
         Only tables `among` which the sender has its role are meant.
         """
-        ...
-
-    def request_run(
-        self,
-        table: TableId,
-        service: Service,
-        *,
-        by: str,
-        caller: Caller = LOCAL,
-        rewrite_all: bool = False,
-        dry_run: bool = False,
-    ) -> Future[RunGiven | Blocked | NotDue | WouldRun | DoesNotApply]:
-        """Request a run of a service that has a policy on the registered table. It skips the trigger, but no block.
-
-        With `rewrite_all` it is the first run of a rewrite of all files that the table has now. `dry_run` asks for its
-        plan alone.
-
-        The future raises TemporaryError or PermanentError if the table cannot be read.
-        """
-        ...
-
-    def dry_run(self, table: TableId, service: Service) -> Future[DryRun]:
-        """Return what a request for a run would meet now. The table is looked at, and nothing changes.
-
-        The future raises as that of `request_run`.
-        """
-        ...
-
-    def end_rewrite(self, table: TableId, service: Service, *, caller: Caller = LOCAL) -> Future[bool]:
-        """Withdraw a rewrite of all files. A run of it that is active may finish. The answer is False if there is
-        none.
-        """
-        ...
-
-    def pause(self, table: TableId | None, *, reason: str, caller: Caller = LOCAL) -> Future[None]:
-        """Start nothing more on a table, or on all if `table` is None. A commit that is under way may finish."""
-        ...
-
-    def resume(self, table: TableId | None, *, caller: Caller = LOCAL) -> Future[None]:
-        """End a pause. If a table is given, its services leave quarantine too."""
-        ...
-
-    def approve(self, table: TableId, service: Service, *, by: str, caller: Caller = LOCAL) -> Future[bool]:
-        """Approve one deletion beyond the budget of the table. The answer is False if no deletion waits."""
-        ...
-
-    def hold_cleans(
-        self, table: TableId, *, hold: timedelta, wait: timedelta, caller: Caller = LOCAL
-    ) -> Future[BarrierGranted]:
-        """Wait until no clean of the table is executing, at most for `wait`. Then start none for `hold`.
-
-        The future raises TemporaryError if the wait runs out.
-        """
-        ...
+        meant = tuple(table for table in self._tables.meant_by(hint) if among(table))
+        for registered in filter(None, map(self._tables.get, meant)):
+            table_format = self._formats[registered.format]
+            if isinstance(hint, At) and isinstance(table_format, HearsOfFolders):
+                table_format.heard(registered.location, hint.folder)
+        self._hooks.heard(meant)
+        for table in meant:
+            self._writer_signs.heard(table)
+        return meant
 
     def holds(self, table: TableId) -> Sequence[BarrierHold]:
         """Return the holds on the cleans of a table that this daemon owns."""
-        ...
-
-    def release_cleans(self, table: TableId, *, hold: str | None = None, caller: Caller = LOCAL) -> Future[int]:
-        """End a hold on the cleans of the table, or all that the caller may end: its own, and as an operator all.
-
-        The answer is how many were ended. The future raises PermanentError if the hold belongs to another caller.
-        """
-        ...
-
-    def cancel(self, table: TableId, run: RunId, *, caller: Caller = LOCAL) -> Future[Run | None]:
-        """Stop an active run of a table. None if it is not active. The future raises PermanentError if the run has
-        begun to commit.
-        """
-        ...
-
-    def quarantine(
-        self, table: TableId, service: Service, *, reason: str | None, caller: Caller = LOCAL
-    ) -> Future[bool]:
-        """Put a service of a table in quarantine, or release it from quarantine and backoff if `reason` is None.
-
-        The answer is False if there was nothing to release.
-        """
-        ...
+        return self._barriers.holds(table)
 
     def approvals(self) -> Sequence[ApprovalRow]:
         """Return the deletions beyond a budget that wait, and those that were approved. Raises TemporaryError as `runs`
         does.
         """
-        ...
+        return self._store.approvals()
 
     def drain(self, *, caller: Caller = LOCAL) -> bool:
         """End this daemon: it starts nothing more, and active runs may go on for `daemon.drain`.
 
         False if it is stopping already. Raises TemporaryError if the store cannot note it.
         """
-        ...
+        if self._shutdown.is_asked():
+            return False
+        self.note(ActKind.DRAINED, caller=caller, after=f"replica {self._replica_lease.replica}")
+        self._daemon.stop()
+        return True
 
     def note(self, kind: ActKind, *, caller: Caller = LOCAL, after: str | None = None) -> None:
         """Write an act that the control thread does not carry out into the audit log, before it takes effect.
 
         Raises TemporaryError if the store cannot note it.
         """
-        ...
+        self._store.note_act(Act(at=self._clock.now(), who=caller.name, key=caller.key, kind=kind, after=after))
 
     def acts(self, *, table: TableId | None = None, before: int | None = None, limit: int = 100) -> Sequence[Act]:
         """Return the acts of persons and programs, as the store has them. Raises TemporaryError as `runs` does."""
-        ...
-
-    def owner(self, table: TableId) -> TableOwner | None:
-        """Return the owner of a registered table, as far as it is known here, or None."""
-        ...
-
-    def replicas(self) -> Sequence[ReplicaStatus]:
-        """Return the replicas of this store, also the dead ones, as far as they are known here."""
-        ...
+        return self._store.acts(table=table, before=before, limit=limit)
 
     def health(self) -> Health:
         """Return the health of the daemon."""
-        ...
+        pools = self.capacities()
+        down = [name for name, pool in pools.items() if not pool.slots and not pool.resting]
+        return Health(
+            turned_ago=timedelta(seconds=max(0.0, self._clock.monotonic() - self._daemon.last_turn)),
+            unready=tuple(self._unready()),
+            notes=(
+                *(f"no session worker of spark profile {name} is up" for name in down),
+                *(f"spark profile {name}: {pool.held}" for name, pool in pools.items() if pool.held is not None),
+            ),
+            store_away=self._membership.store_error or self._store.write_error,
+        )
+
+    def _unready(self) -> Iterator[str]:
+        if self._shutdown.is_asked():
+            yield "the daemon is stopping"
+        if not self._replica_lease.holds():
+            yield "the daemon's lease is lost: it may act on no table until the store gives it a new one"
+        if self._membership.store_error is not None:
+            yield f"the store does not answer: {self._membership.store_error}"
+        elif self._store.write_error is not None:
+            yield f"the store cannot be written: {self._store.write_error}"
+
+    def owner(self, table: TableId) -> TableOwner | None:
+        """Return the owner of a registered table, as far as it is known here, or None."""
+        owner = self._shares.owner(table)
+        return None if owner is None else TableOwner(id=owner.id, url=owner.url, here=self._shares.owns(table))
+
+    def replicas(self) -> Sequence[ReplicaStatus]:
+        """Return the replicas of this store, also the dead ones, as far as they are known here."""
+        return [
+            ReplicaStatus(
+                id=replica.id,
+                url=replica.url,
+                alive=replica.alive,
+                here=replica.id == self._replica_lease.replica,
+                tables=self._shares.count(replica.id),
+            )
+            for replica in self._shares.replicas
+        ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -12,15 +13,54 @@ from lakewarden.planners.model.decision import Decision, WouldRun
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.control.plane import TableStatus
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.rows import RewriteRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.ownership.ownership import Ownership
+from lakewarden.service.rules.proof import foreign_warning
 from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.scheduling.scheduling import SchedulingParts
 from lakewarden.service.state.daemon_state import DaemonState
 from lakewarden.service.state.service_states import Retries
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableStatus:
+    """A registered table as the daemon sees it now.
+
+    `view` is the last observation. It is None before the first one, and if another replica owns the table. `failure` is
+    why the last attempt to observe the table failed. `polled_every` is how often it is polled now. `paused` is the
+    reason of the pause of the table. `owner` is the replica that owns it, or None. `lock` is the evidence about
+    the lock of the writers, or None if nothing has to be proved. `smaller` has the services with smaller plans for a
+    time, and why. `rewrites` has the services with a rewrite of all files that was asked for and has not ended.
+    `would_run` has the services that would run if the mode of the table let them. `foreign_services` are the services
+    that other programs have completed within a day, although they have a policy here.
+    """
+
+    table: Table
+    owner: ReplicaId | None = None
+    view: TableView | None = None
+    polled_every: timedelta | None = None
+    failure: str | None = None
+    paused: str | None = None
+    decisions: Mapping[Service, Decision] = field(default_factory=dict)
+    would_run: Mapping[Service, WouldRun] = field(default_factory=dict)
+    active: tuple[Run, ...] = ()
+    approvals: tuple[Service, ...] = ()
+    writer_failures: tuple[Blamed, ...] = ()
+    retries: Mapping[Service, Retries] = field(default_factory=dict)
+    lock: Evidence | None = None
+    smaller: Mapping[Service, str] = field(default_factory=dict)
+    rewrites: Mapping[Service, RewriteRow] = field(default_factory=dict)
+    foreign_services: tuple[Instant, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know about the table although it blocks nothing."""
+        return (
+            *(self.view.warnings if self.view else ()),
+            *([foreign_warning(self.foreign_services)] if self.foreign_services else ()),
+        )
 
 
 class _Parts(NamedTuple):

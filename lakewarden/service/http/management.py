@@ -24,7 +24,7 @@ from lakewarden.service.http.query.steps import stepped
 from lakewarden.service.http.requests import PlainRequests
 from lakewarden.service.http.schemas import LiveBody, ReadyBody
 from lakewarden.service.model.access import Role
-from lakewarden.service.model.refusals import OnRefusal, Refusal
+from lakewarden.service.model.refusals import OnRefusal
 
 ALIVE_WITHIN = timedelta(seconds=60)
 """After so long without a turn the control thread is stuck, and the process should be restarted."""
@@ -47,7 +47,7 @@ class _Scrapes:
         return await asyncio.shield(self._under_way)
 
 
-def _not_counted(_refusal: Refusal, _sender: str) -> None:
+def _not_counted(_refusal: str, _sender: str) -> None:
     return
 
 

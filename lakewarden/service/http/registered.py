@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.errors import ApiError
 from lakewarden.service.model.access import Caller
 from lakewarden.service.model.run import Run

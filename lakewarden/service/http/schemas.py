@@ -11,7 +11,7 @@ from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.live.progress import ProgressBody
 from lakewarden.service.model.run import Run
 from lakewarden.service.reporting.explain.assembly import failures_explained

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, TableId
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.run import Run
 
 

@@ -8,7 +8,8 @@ from functools import cache
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.estimate import PAST_RUNS
 from lakewarden.service.rules.forecast import Forecast, Past, Total, forecast, totals

@@ -9,12 +9,12 @@ from functools import partial
 
 from lakewarden.executors.contract import Pool
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.control.command_handler import CommandHandler
-from lakewarden.service.control.commands import CommandQueue
+from lakewarden.service.control.command_queue import CommandQueue
+from lakewarden.service.control.commands import Commands
 from lakewarden.service.control.discovery import Discovery
 from lakewarden.service.control.loop import ControlLoop
 from lakewarden.service.control.membership import Membership
-from lakewarden.service.control.status import Status
+from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.model.found import Source
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.replica_lease import ReplicaLease
@@ -39,7 +39,7 @@ class ComposedDaemon:
 
     daemon: ControlLoop
     replica_lease: ReplicaLease
-    status: Status
+    status: ControlPlane
     offer: Offer
     registered: Mapping[TableId, Table]
 
@@ -60,11 +60,11 @@ def compose(
 
     `sources` are asked for tables that are not among `tables`. `LeaseTerms` explains the others.
     """
-    commands = CommandQueue()
+    queue = CommandQueue()
     terms = LeaseTerms(lease=lease, alone=alone, unproved=unproved, url=url)
-    state = state_of(tables, resources, wake=commands.wake)
+    state = state_of(tables, resources, wake=queue.wake)
     ownership = ownership_of(resources, state, terms)
-    scheduling = scheduling_of(resources, state, ownership, commands, limits=limits or Limits(), terms=terms)
+    scheduling = scheduling_of(resources, state, ownership, queue, limits=limits or Limits(), terms=terms)
     membership = Membership(
         state=state,
         ownership=ownership,
@@ -79,26 +79,26 @@ def compose(
         resources=resources,
         state=state,
         membership=membership,
-        wake=commands.wake,
-        begin=partial(_begin, resources, commands),
+        wake=queue.wake,
+        begin=partial(_begin, resources, queue),
     )
     return _controlled(
         resources,
         state,
         ownership,
         scheduling,
-        commands=commands,
+        queue=queue,
         membership=membership,
         discovery=discovery,
         shutdown=Shutdown(clock=resources.clock, drain=drain),
     )
 
 
-def _begin(resources: Resources, commands: CommandQueue, pools: Mapping[str, Pool]) -> None:
+def _begin(resources: Resources, queue: CommandQueue, pools: Mapping[str, Pool]) -> None:
     """Start the pools that come with another configuration."""
     resources.pools.update(pools)
     for pool in pools.values():
-        pool.start(commands.put)
+        pool.start(queue.put)
 
 
 def _controlled(
@@ -107,12 +107,20 @@ def _controlled(
     ownership: Ownership,
     scheduling: SchedulingParts,
     *,
-    commands: CommandQueue,
+    queue: CommandQueue,
     membership: Membership,
     discovery: Discovery,
     shutdown: Shutdown,
 ) -> ComposedDaemon:
     """Return the rooms under one control thread, and the status for other threads."""
+    commands = Commands(
+        queue=queue,
+        state=state,
+        shares=ownership.shares,
+        requests=scheduling.requests,
+        runs=scheduling.runs,
+        listener=resources.listener,
+    )
     daemon = ControlLoop(
         resources=resources,
         state=state,
@@ -120,17 +128,11 @@ def _controlled(
         scheduling=scheduling,
         membership=membership,
         discovery=discovery,
-        command_handler=CommandHandler(
-            state=state,
-            shares=ownership.shares,
-            requests=scheduling.requests,
-            runs=scheduling.runs,
-            listener=resources.listener,
-        ),
         commands=commands,
+        queue=queue,
         shutdown=shutdown,
     )
-    status = Status(
+    status = ControlPlane(
         resources=resources,
         state=state,
         ownership=ownership,
@@ -138,6 +140,7 @@ def _controlled(
         daemon=daemon,
         membership=membership,
         commands=commands,
+        queue=queue,
         shutdown=shutdown,
         discovery=discovery,
     )

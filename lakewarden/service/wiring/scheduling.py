@@ -6,7 +6,7 @@ import uuid
 from datetime import timedelta
 
 from lakewarden.planners.model.instant import RunId
-from lakewarden.service.control.commands import CommandQueue
+from lakewarden.service.control.command_queue import CommandQueue
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.recovery import DYING
 from lakewarden.service.rules.permits import Limits

@@ -33,9 +33,9 @@ from lakewarden.planners.ports import Observation, TableFormat
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage import LocalStorage, storage_for
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.testing.fake import FAKE, FakeTable
-from lakewarden.testing.fake.options import FakeTableOptions
 from tests.support.directory.directories import age, put
+from tests.support.doubles.fake import FAKE, FakeTable
+from tests.support.doubles.fake.options import FakeTableOptions
 from tests.support.hudi.hudi_table import HudiTable
 from tests.support.iceberg.iceberg_table import IcebergTable
 from tests.support.paimon.paimon_table import PaimonTable

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
-from lakewarden.testing.fake import FakeTable
+from tests.support.doubles.fake import FakeTable
 
 
 @pytest.fixture

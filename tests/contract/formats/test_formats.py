@@ -21,8 +21,8 @@ from lakewarden.planners.ports import FLINK, SPARK, Observation, WriterEngine, W
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.testing.formats import TEST_FORMATS
 from tests.contract.formats.lives import IN_FLIGHT, LIVES, PLANS, WITH_METADATA, Life, observed, table_of
+from tests.support.doubles.formats import TEST_FORMATS
 
 Born = Callable[[], Life]
 SERVICES = (Service.COMPACTION, Service.CLEAN)

@@ -30,9 +30,9 @@ from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
-from lakewarden.testing import WORKER
-from lakewarden.testing.fake import FakeTable
-from lakewarden.testing.fake_pool import FakePool
+from tests.support.doubles import WORKER
+from tests.support.doubles.fake import FakeTable
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.pool import light_worker
 
 SLOTS = 2

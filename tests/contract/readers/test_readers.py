@@ -17,8 +17,8 @@ from lakewarden.planners.reading.observing import Answers, ObservationRequest
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.state.readers.port import InlineReaders, TableReaders
 from lakewarden.service.state.readers.processes import ProcessReaders
-from lakewarden.testing import READER
-from lakewarden.testing.fake import FAKE, FakeTable
+from tests.support.doubles import READER
+from tests.support.doubles.fake import FAKE, FakeTable
 
 
 class Scene:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakewarden.testing import fault_points
 from tests.support.daemon.daemon_process import TABLE, DaemonProcess
+from tests.support.doubles import fault_points
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders

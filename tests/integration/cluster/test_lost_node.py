@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from lakewarden.testing.standalone_cluster import StandaloneCluster
 from tests.support.daemon.replica_process import ReplicaProcess
+from tests.support.doubles.standalone_cluster import StandaloneCluster
 from tests.support.store.postgres import PostgresServer, running_postgres
 from tests.support.waiting import eventually
 

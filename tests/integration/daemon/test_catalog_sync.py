@@ -16,9 +16,9 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.catalogs import HiveCatalog
 from lakewarden.planners.formats.hudi.deletion.deletions import MARK
 from lakewarden.planners.storage import Storages
-from lakewarden.testing.fault_points import VARIABLE
 from tests.support.catalogs.metastore import RealMetastore
 from tests.support.daemon.daemon_process import TABLE, DaemonProcess
+from tests.support.doubles.fault_points import VARIABLE
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders

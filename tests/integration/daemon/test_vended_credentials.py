@@ -14,11 +14,11 @@ import pytest
 from pyiceberg.table import Table
 
 from lakewarden.executors.worker import bundles
-from lakewarden.testing import fault_points
 from tests.support.catalogs.iceberg_rest import iceberg_rest
 from tests.support.catalogs.renewing_relay import renewing
 from tests.support.catalogs.vending_catalog import VendingCatalog
 from tests.support.daemon.daemon_process import TABLE, DaemonProcess
+from tests.support.doubles import fault_points
 from tests.support.object_stores.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden.planners.model.instant import Service
-from lakewarden.testing.fault_points import VARIABLE
+from tests.support.doubles.fault_points import VARIABLE
 from tests.support.hudi.orders import Orders
 
 if TYPE_CHECKING:

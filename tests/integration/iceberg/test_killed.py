@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakewarden.testing import fault_points
 from tests.support.catalogs.sqlite_driver import sqlite_driver
 from tests.support.daemon.daemon_process import DaemonProcess
+from tests.support.doubles import fault_points
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,9 +17,9 @@ from lakewarden.cli import main
 from lakewarden.executors.contract import Ended, Granted, NothingToDo, Outcome, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
-from lakewarden.testing import fault_points
 from tests.support.catalogs.sqlite_driver import sqlite_driver
 from tests.support.daemon.daemon_process import TABLE, DaemonProcess
+from tests.support.doubles import fault_points
 from tests.support.iceberg.iceberg_upserts import UpsertJob, rows_by_the_spec
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.storage import Storages, storage_for
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.control.commands import CommandQueue
+from lakewarden.service.control.command_queue import CommandQueue
 from lakewarden.service.events.listener import Listener
 from lakewarden.service.model.found import FoundTables, Source
 from lakewarden.service.model.run import Run, RunState
@@ -31,8 +31,8 @@ from lakewarden.service.state.readers.threads import CallersThread, Threads
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.daemon import compose
-from lakewarden.testing.fake import FAKE, FakeTable
-from lakewarden.testing.fake_pool import FakePool
+from tests.support.doubles.fake import FAKE, FakeTable
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 _Answer = TypeVar("_Answer")
@@ -249,7 +249,7 @@ class DaemonHarness:
         )
         self.daemon, self.replica_lease, self.status = composed.daemon, composed.replica_lease, composed.status
         self.offer = composed.offer
-        self.commands: CommandQueue = composed.status._commands
+        self.commands: CommandQueue = composed.status.commands._queue
         self.clock.meanwhile = self.keep_replica_lease
         self.daemon.start()
 

@@ -16,10 +16,10 @@ import httpx
 import psutil
 import pytest
 
-from lakewarden import testing
 from lakewarden.demo.process import free_port
 from lakewarden.executors.worker import java
-from lakewarden.testing import fault_points
+from tests.support import doubles
+from tests.support.doubles import fault_points
 from tests.support.waiting import HANGS
 
 TABLE = "sales.orders"
@@ -85,7 +85,7 @@ class DaemonProcess:
     def start(self) -> None:
         """Start the daemon, the one of the tests where its environment tells of faults; returns at once."""
         serve = (
-            testing.DAEMON if fault_points.VARIABLE in os.environ else (sys.executable, "-m", "lakewarden.cli", "serve")
+            doubles.DAEMON if fault_points.VARIABLE in os.environ else (sys.executable, "-m", "lakewarden.cli", "serve")
         )
         command = [*serve, "--config", "lakewarden.yaml"]
         with self.log.open("ab") as log:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakewarden.testing import fault_points
 from tests.support.daemon.daemon_process import DaemonProcess
+from tests.support.doubles import fault_points
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import FileEntry, Observation, Storage
 from lakewarden.planners.reading.process import Hello, serve
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.testing.fake import FakeFormat
+from tests.support.doubles.fake import FakeFormat
 
 RELEASED, READS = "released", "reads"
 """The file that a table waits for, and the one in which each reading of a whole large table leaves a character."""

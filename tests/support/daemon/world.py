@@ -37,9 +37,9 @@ from lakewarden.service.page.facts import FactsOfTables, facts_of
 from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.wiring.daemon import ComposedDaemon, compose
-from lakewarden.testing.fake import FAKE, FakeTable
-from lakewarden.testing.fake.layout import FakeAction, TimelineFile
-from lakewarden.testing.fake_pool import FakePool
+from tests.support.doubles.fake import FAKE, FakeTable
+from tests.support.doubles.fake.layout import FakeAction, TimelineFile
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 _T = TypeVar("_T")
@@ -576,7 +576,7 @@ class World:
         """Let a person trust every table again."""
         for replica in self.replicas:
             for table in self.lakes:
-                replica.composed.status.resume(table)
+                replica.composed.status.commands.resume(table)
 
     def _count(self) -> None:
         """Hold every table against the record of what was written to it."""

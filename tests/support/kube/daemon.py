@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lakewarden.testing.formats import TEST_FORMATS
+from tests.support.doubles.formats import TEST_FORMATS
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     if sys.argv[1:3] == ["serve", "--config"]:
         from lakewarden.service.process.last_resort import leave  # noqa: PLC0415
         from lakewarden.service.wiring.serving import serve  # noqa: PLC0415
-        from lakewarden.testing import READER  # noqa: PLC0415
+        from tests.support.doubles import READER  # noqa: PLC0415
         from tests.support.pool.light_worker import COMMAND  # noqa: PLC0415
 
         leave(serve(Path(sys.argv[3]), formats=TEST_FORMATS, worker=COMMAND, reader=READER))

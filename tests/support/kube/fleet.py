@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lakewarden.testing.fake.table import FakeTable
+from tests.support.doubles.fake.table import FakeTable
 from tests.support.helm.chart import CHART, NAMESPACE, RELEASE, helm
 from tests.support.kube.attendance import Attendance
 from tests.support.kube.cluster import Cluster, volume

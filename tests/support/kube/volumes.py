@@ -95,10 +95,6 @@ class Volumes:
                 yield from _chosen(self._secret(how["name"]), how).items()
             case {"configMap": how}:
                 yield from _chosen(self._config(how["name"]), how).items()
-            case {"serviceAccountToken": how}:
-                account = self._pod["spec"]["serviceAccountName"]
-                audiences = [how["audience"]] if "audience" in how else []
-                yield how["path"], self._api.token_of(self._namespace, account, *audiences).encode()
             case _:
                 raise NotImplementedError(f"the stand-in projects no such source: {source}")
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from lakewarden.testing.fake.table import FakeTable
+from tests.support.doubles.fake.table import FakeTable
 
 _EVERY_SECONDS = 0.1
 

@@ -27,7 +27,7 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage.settings import StoreSettings
-from lakewarden.testing import WORKER
+from tests.support.doubles import WORKER
 from tests.support.waiting import HANGS, eventually
 
 _Event = TypeVar("_Event", Asked, Ended, Lost, CapacityChanged, Started)

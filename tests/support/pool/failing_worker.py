@@ -83,7 +83,7 @@ class _ExhaustsTheHeap(_InJava):
 if __name__ == "__main__":
     from lakewarden.executors.contract import FormatPrograms
     from lakewarden.executors.worker.main import main
-    from lakewarden.testing.fake.programs import FAKE_PROGRAMS
+    from tests.support.doubles.fake.programs import FAKE_PROGRAMS
 
     failing = {SLEEPS: _Sleeps, EXHAUSTS_THE_HEAP: _ExhaustsTheHeap, WORKS: _Works}
     main(int(sys.argv[1]), programs={"fake": FormatPrograms(programs={**FAKE_PROGRAMS.programs, **failing})})

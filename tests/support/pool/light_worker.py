@@ -71,7 +71,7 @@ class LightSession:
 
 if __name__ == "__main__":
     from lakewarden.executors.worker import main
-    from lakewarden.testing.fake.programs import FAKE_PROGRAMS
+    from tests.support.doubles.fake.programs import FAKE_PROGRAMS
 
     vars(main)["Session"] = LightSession
     main.main(int(sys.argv[1]), programs={"fake": FAKE_PROGRAMS})

@@ -22,8 +22,8 @@ from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import java
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.testing import WORKER
-from lakewarden.testing.fake import FakeTable
+from tests.support.doubles import WORKER
+from tests.support.doubles.fake import FakeTable
 from tests.support.waiting import HANGS, eventually
 
 RUN = RunId("run-1")

@@ -12,7 +12,7 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
-from lakewarden.testing.fake_pool import FakePool
+from tests.support.doubles.fake_pool import FakePool
 
 
 def a_dead_process(number: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden.cli import main
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.reporting.explain import explain
 from tests.support.daemon.answers import answering, table_body
 

@@ -16,7 +16,7 @@ from lakewarden.cli import main
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.reporting.explain import explain
 from tests.support.daemon.answers import problem_body, run_body, table_body

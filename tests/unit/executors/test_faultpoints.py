@@ -16,7 +16,7 @@ import pytest
 
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.testing.fault_points import VARIABLE, Fault, FaultEffect, FaultPoints, from_environment
+from tests.support.doubles.fault_points import VARIABLE, Fault, FaultEffect, FaultPoints, from_environment
 
 
 def failing(**details: Any) -> Fault:
@@ -90,7 +90,7 @@ def test_a_crash_kills_and_a_freeze_stops_the_process_that_passes(act: FaultEffe
     """The signals cannot be caught. Before that, the witness file has the run."""
     witness = tmp_path / "witness.jsonl"
     code = (
-        "from lakewarden.executors import points; from lakewarden.testing.instruments import install; install(); "
+        "from lakewarden.executors import points; from tests.support.doubles.instruments import install; install(); "
         "points.reach(points.Point.SETTLED, run='r1', service='clean')"
     )
     faults = json.dumps([{"point": "settled", "act": act}])
@@ -118,7 +118,7 @@ def test_a_process_of_production_suffers_nothing_whatever_its_environment_says(t
     code = (
         "import sys; from lakewarden.executors import points; import lakewarden.service.wiring; "
         "points.reach(points.Point.SETTLED, run='r1', service='clean'); "
-        "sys.exit(any(name.startswith('lakewarden.testing') for name in sys.modules))"
+        "sys.exit(any(name.startswith('tests.support.doubles') for name in sys.modules))"
     )
     faults = json.dumps([{"point": "settled", "act": "crash"}])
     environment = {**os.environ, VARIABLE: faults, "LAKEWARDEN_WITNESS": str(witness)}

@@ -12,7 +12,7 @@ from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
-from lakewarden.testing.witness import Witness
+from tests.support.doubles.witness import Witness
 
 ASSIGNMENT = Assignment(
     run=RunId("r1"), epoch=3, table=TableId("orders"), format="hudi", location="/t", service=Service.COMPACTION

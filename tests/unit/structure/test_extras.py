@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from lakewarden.demo.registry import demo_of
 from lakewarden.planners.databases.engines import engine_of
 from lakewarden.planners.formats.iceberg.catalogs import pointers
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, JdbcCatalog, SigV4
@@ -57,6 +58,8 @@ _USES: Sequence[tuple[str, str, Callable[[], object]]] = (
     ("iceberg", "pyiceberg", lambda: _iceberg_catalog(type="hive", uri=f"thrift://{_NOWHERE}")),
     ("iceberg", "thrift", lambda: _iceberg_catalog(type="hive", uri=f"thrift://{_NOWHERE}")),
     ("sigv4", "botocore", lambda: signer(SigV4(service="glue", region="eu-west-1"), catalog="lake")),
+    ("demo", "hudi", lambda: demo_of("hudi")),
+    ("demo", "pyiceberg.catalog", lambda: demo_of("iceberg")),
     ("hive", "hive_metastore", lambda: Metastores("lake", f"thrift://{_NOWHERE}", timeout=timedelta(seconds=1))),
     ("hive", "thrift", lambda: Metastores("lake", f"thrift://{_NOWHERE}", timeout=timedelta(seconds=1))),
     ("otel", "opentelemetry.sdk.trace", _traced),
@@ -65,6 +68,10 @@ _USES: Sequence[tuple[str, str, Callable[[], object]]] = (
 """An extra, a package that it brings, and what a user does that needs it."""
 
 _READ_AGAIN = (
+    "lakewarden.demo.formats.hudi.demo",
+    "lakewarden.demo.formats.hudi.reader",
+    "lakewarden.demo.formats.iceberg.demo",
+    "lakewarden.demo.formats.iceberg.reader",
     "lakewarden.planners.databases.postgres",
     "lakewarden.planners.postgres_connection",
     "lakewarden.service.reporting.tracing.exporting",

@@ -36,7 +36,7 @@ _ALLOWED_IN = frozenset(
         "lakewarden/executors/worker/session.py",
         "lakewarden/executors/worker/stages.py",
         "lakewarden/service/http/live/progress.py",
-        "lakewarden/testing/fake_pool.py",
+        "tests/support/doubles/fake_pool.py",
         "live/iceberg/together/upserts.py",
         "tests/contract/pool/test_pool.py",
         "tests/integration/executors/test_session.py",
@@ -51,7 +51,7 @@ _HELD_PROSE = (
     "lakewarden/service",
     "lakewarden/planners",
     "lakewarden/executors",
-    "lakewarden/testing",
+    "tests/support/doubles",
     "lakewarden/cli",
     "lakewarden/client",
 )

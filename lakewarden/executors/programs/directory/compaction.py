@@ -21,6 +21,7 @@ import structlog
 
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.programs.bracket import undertaken
 from lakewarden.executors.programs.directory.exchanging.building import Exchange, publish
 from lakewarden.executors.programs.directory.exchanging.ending import end_exchange
 from lakewarden.executors.programs.directory.exchanging.entries import NoFileError, entries
@@ -32,7 +33,6 @@ from lakewarden.executors.programs.directory.partition_list import relist_of
 from lakewarden.executors.programs.directory.rewriting.partition import Prepared, prepared, refuse_listed_above
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
 from lakewarden.executors.programs.directory.table_of import table_of
-from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.directory.compacting.needs import compaction_needs, due
 from lakewarden.planners.formats.directory.compacting.places import why_not_there
 from lakewarden.planners.formats.directory.compacting.rules import (

@@ -6,24 +6,20 @@ anything is moved.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.executors.programs.hudi.steps.half_manifests import refuse_unknown_manifests, remove_half_manifests
 from lakewarden.planners.formats.hudi.backlog.archive_reading import ArchiveReading
 from lakewarden.planners.formats.hudi.backlog.archiving import BATCH, Archiving, Pin
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import ReaderPosition
-from lakewarden.planners.ports import Storage
 
 SETTINGS = {
     # Hudi raises keep.min to what it believes that cleans and compactions need, by this client's own settings. Those
@@ -34,20 +30,6 @@ SETTINGS = {
     "hoodie.compact.inline.max.delta.commits": "1",
     "hoodie.archive.beyond.savepoint": "false",  # readers take what is archived behind a savepoint for never committed
 }
-
-
-class Archive:
-    """The archive program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort leaves the timeline as it is."""
-        options = ArchiveOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service=SETTINGS, clock=self._clock) as table:
-            yield ArchiveSteps(table, options)
 
 
 class ArchiveSteps:
@@ -104,3 +86,7 @@ class ArchiveSteps:
 
 def _unread(reader: ReaderPosition) -> str:
     return f"reader {reader.name} at {reader.at} has not read later commits"
+
+
+Archive = program(ArchiveSteps, ArchiveOptions, settings=lambda _: SETTINGS)
+"""The archive program. An abort leaves the timeline as it is."""

@@ -9,38 +9,20 @@ committed before, and the partition stays listed, or it syncs afterwards, and li
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.executors.programs.hudi.steps.listed_partitions import ListedPartitions
 from lakewarden.planners.formats.hudi.deletion.deletions import MARK, noted, read_deletions, told
 from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.step import Step
-from lakewarden.planners.ports import Storage
 
 _AT_ONCE = 100
 """The most partitions that are removed in one hold of the table's lock, because writers wait for it."""
-
-
-class CatalogSync:
-    """The program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort leaves everything as it is."""
-        options = CatalogSyncOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
-            yield CatalogSyncSteps(table, options)
 
 
 class CatalogSyncSteps:
@@ -86,3 +68,7 @@ class CatalogSyncSteps:
     def _deletions(self) -> Mapping[str, frozenset[str]]:
         properties = self._table.properties()
         return read_deletions(self._table.whole_timeline(properties), properties, self._table.storage)
+
+
+CatalogSync = program(CatalogSyncSteps, CatalogSyncOptions)
+"""The program. An abort leaves everything as it is."""

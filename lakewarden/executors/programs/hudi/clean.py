@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.executors.contract import Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import clean_plan, clean_size, retained_by
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.executors.programs.hudi.steps.slices import schedule_clean
-from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.metadata.heartbeats import silent_for
 from lakewarden.planners.formats.hudi.metadata.plans import HudiPlan
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, CleanPolicy
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.step import Step
-from lakewarden.planners.ports import Storage
 
 WRITER_DEAD_AFTER = timedelta(minutes=15)
 """How long after its last heartbeat a clean takes a write for failed. Hudi's own clean judges by the cleaning client's
@@ -51,27 +46,6 @@ def settings(options: CleanOptions) -> dict[str, str]:
         "hoodie.clean.trigger.strategy": "NUM_COMMITS",
         "hoodie.clean.trigger.max.commits": "1",
     }
-
-
-class Clean:
-    """The clean program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort withdraws the plans of ours, unless they were begun.
-
-        A plan that waits for its approval must not stay: archives go past it, and then compactions leave acknowledged
-        writes out (`planners/formats/hudi/history/completed.py`). A writer's own clean would also execute it.
-        """
-        options = CleanOptions.model_validate(dict(assignment.service_options))
-        with (
-            open_table(session, assignment, storage, service=settings(options), clock=self._clock) as table,
-            undertaken(CleanSteps(table, options)) as steps,
-        ):
-            yield steps
 
 
 class CleanSteps:
@@ -214,3 +188,11 @@ class CleanSteps:
 
 
 _EXECUTE_ONLY = False
+
+
+Clean = program(CleanSteps, CleanOptions, settings=settings)
+"""The clean program. An abort withdraws the run's own plan, unless it was begun.
+
+A plan that waits for its approval must not stay: archives go past it, and then compactions leave acknowledged
+writes out (`planners/formats/hudi/history/completed.py`). A writer's own clean would also execute it.
+"""

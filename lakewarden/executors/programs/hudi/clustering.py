@@ -15,6 +15,7 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.points import Point
+from lakewarden.executors.programs.bracket import undertaken
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
@@ -26,7 +27,6 @@ from lakewarden.executors.programs.hudi.steps.rewriting import written_whole
 from lakewarden.executors.programs.hudi.steps.stream_copy import copy_files, decode_files, why_not_copied
 from lakewarden.executors.programs.hudi.steps.undone import completed_writes, require_not_undone, writes_named_by
 from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
-from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile

@@ -10,15 +10,13 @@ A build that was begun is left alone: before Hudi 1.1 an indexer shows no heartb
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
-from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.observing import pending_plan, planned_indexes
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes, refuse_what_stops_a_build
 from lakewarden.executors.programs.hudi.steps.listings import Listings
 from lakewarden.planners.formats.hudi.indexes.indexes import (
@@ -33,12 +31,10 @@ from lakewarden.planners.formats.hudi.indexes.indexes import (
 )
 from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.formats.hudi.options.service_options import BuiltIndex, IndexingOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_size, shown
 
 _MAY_TAKE = timedelta(minutes=10)
@@ -47,20 +43,6 @@ _UNTIL_A_GAP = timedelta(minutes=1)
 _STATS = "column_stats"
 _OF_KEYS = "record_index"
 _BUILT = frozenset({*map(str, BuiltIndex), "partition_stats"})
-
-
-class Indexing:
-    """The indexing program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort leaves everything as it is."""
-        options = IndexingOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
-            yield IndexingSteps(table, options)
 
 
 class IndexingSteps:
@@ -188,3 +170,7 @@ def _in_flight(view: TableView) -> Sequence[Instant]:
 
 def _why(write: Instant) -> str:
     return f"write {write.time} is in flight: what it commits beside a build would not be in the index"
+
+
+Indexing = program(IndexingSteps, IndexingOptions)
+"""The indexing program. An abort leaves everything as it is."""

@@ -9,46 +9,28 @@ a table without metadata table, or with some of its indexes: readers list folder
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes, refuse_what_stops_a_build
 from lakewarden.executors.programs.hudi.steps.listings import Listings
 from lakewarden.executors.programs.hudi.steps.metadata_remains import Remains
 from lakewarden.planners.formats.hudi.indexes.indexes import Indexes, read_indexes, switches
 from lakewarden.planners.formats.hudi.options.service_options import MetadataRebuildOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration
 
 _LONGEST_LISTING = timedelta(minutes=2)
 """Hudi lists the table once more under the lock, and its writers try for ten minutes to get it (`LEAST_RETRY_TIME`)."""
 
 _AT_ONCE = {"hoodie.metadata.index.async": "false"}
-
-
-class MetadataRebuild:
-    """The program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort leaves everything as it is."""
-        options = MetadataRebuildOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
-            yield MetadataRebuildSteps(table, options)
 
 
 class MetadataRebuildSteps:
@@ -132,3 +114,7 @@ class MetadataRebuildSteps:
 
 def _why(write: Instant) -> str:
     return f"write {write.time} is in flight, and at work in the metadata table, which must not be made anew meanwhile"
+
+
+MetadataRebuild = program(MetadataRebuildSteps, MetadataRebuildOptions)
+"""The program. An abort leaves everything as it is."""

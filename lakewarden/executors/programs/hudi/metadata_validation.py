@@ -6,43 +6,27 @@ commits that two looks agree on counts. While a clean or a rollback deletes, no 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.executors.programs.hudi.steps.listings import AT_ONCE, Listings
 from lakewarden.planners.formats.hudi.history.completed import completed_instants
 from lakewarden.planners.formats.hudi.indexes.metadata_check import Committed, Differences, Folders, differences, named
 from lakewarden.planners.formats.hudi.metadata.names import Layout
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.formats.hudi.options.service_options import NoOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Storage
 
 _DELETING = frozenset({Service.CLEAN, Service.ROLLBACK})
-
-
-class MetadataValidation:
-    """The program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. It changes nothing."""
-        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
-            yield MetadataValidationSteps(table)
 
 
 class MetadataValidationSteps:
     """The three steps. The last reports what the second has found."""
 
-    def __init__(self, table: OpenTable) -> None:
+    def __init__(self, table: OpenTable, _options: NoOptions) -> None:
         self._table = table
         self._listings = Listings(table.client)
         self._figures: Mapping[str, int | str] = {}
@@ -107,3 +91,7 @@ def _deletes(view: TableView) -> bool:
 
 def _count(folders: Folders) -> int:
     return sum(len(names) for names in folders.values())
+
+
+MetadataValidation = program(MetadataValidationSteps, NoOptions)
+"""The program. It changes nothing."""

@@ -6,39 +6,21 @@ proved dead, one by one.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.observing import pending_plan, rollback_target
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.planners.formats.hudi.metadata.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.options.service_options import RollbackOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
-from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration
 
 _SETTINGS = {"hoodie.rollback.avoid.duplicate.plan": "true"}
 _OF_SERVICES = frozenset({"compaction", "logcompaction", "clustering"})
-
-
-class Rollback:
-    """The rollback program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort leaves everything as it is."""
-        options = RollbackOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service=_SETTINGS, clock=self._clock) as table:
-            yield RollbackSteps(table, options)
 
 
 class RollbackSteps:
@@ -96,3 +78,7 @@ class RollbackSteps:
                 delay=self._options.dead_after,
             )
         return target.time
+
+
+Rollback = program(RollbackSteps, RollbackOptions, settings=lambda _: _SETTINGS)
+"""The rollback program. An abort leaves everything as it is."""

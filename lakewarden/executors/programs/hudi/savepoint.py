@@ -6,43 +6,25 @@ there. So no restore, rollback or clean interferes, and the maker of each savepo
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.planners.formats.hudi.metadata import savepoints
 from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles
 from lakewarden.planners.formats.hudi.metadata.savepoints import Savable, Savepoint
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import State
 from lakewarden.planners.model.step import Step
-from lakewarden.planners.ports import Storage
 
 _IN_THE_WAY = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT)
 """While one of these is pending, nothing shows which files a savepoint would hold, or whether one is needed."""
 _SOON = timedelta(seconds=30)
-
-
-class Savepointing:
-    """The savepoint program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort leaves everything as it is."""
-        options = SavepointOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
-            yield SavepointSteps(table, options)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,3 +106,7 @@ def _nothing_is_in_the_way(instants: Sequence[InstantFiles]) -> None:
     for one in instants:
         if one.action in _IN_THE_WAY and one.state is not State.COMPLETED:
             raise YieldError(f"{one.action} {one.time} is pending: savepoints wait for it", delay=_SOON)
+
+
+Savepointing = program(SavepointSteps, SavepointOptions)
+"""The savepoint program. An abort leaves everything as it is."""

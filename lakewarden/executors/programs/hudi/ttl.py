@@ -7,15 +7,13 @@ exactly those that were planned, approved, and checked again.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.deletions import read_deletions
 from lakewarden.planners.formats.hudi.deletion.expiry import Partition, Term, confirm_expired, read_partitions
@@ -24,25 +22,9 @@ from lakewarden.planners.formats.hudi.options.service_options import SilentWrite
 from lakewarden.planners.formats.hudi.options.ttl_options import TtlOptions, TtlStrategy
 from lakewarden.planners.formats.hudi.writers.beside import does_not_say, meeting
 from lakewarden.planners.formats.hudi.writers.non_blocking import GIVEN_AGAIN
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.step import Step
-from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import shown
-
-
-class Ttl:
-    """The TTL program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort leaves everything as it is."""
-        options = TtlOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
-            yield TtlSteps(table, options)
 
 
 class TtlSteps:
@@ -168,3 +150,7 @@ class TtlSteps:
                 raise YieldError(f"write {write.time} in flight touches a partition that would be deleted")
             if self._options.silent_writes_touch is SilentWrites.ANYTHING:
                 raise YieldError(does_not_say(write))
+
+
+Ttl = program(TtlSteps, TtlOptions)
+"""The TTL program. An abort leaves everything as it is."""

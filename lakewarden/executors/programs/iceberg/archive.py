@@ -7,13 +7,12 @@ that it touches, and with them their manifests. A rewrite of all manifests would
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.iceberg.client.errors import translated
-from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.client.signature import signed
 from lakewarden.executors.programs.iceberg.steps.deleting import require_permission
 from lakewarden.executors.programs.iceberg.steps.file_groups import each
@@ -22,24 +21,8 @@ from lakewarden.planners.formats.iceberg.metadata.files import manifests_of
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import ArchiveOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.step import Step
-from lakewarden.planners.ports import Storage
-
-
-class Archive:
-    """The archive program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort leaves it as it is."""
-        options = ArchiveOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, clock=self._clock) as table:
-            yield ArchiveSteps(table, options)
 
 
 class ArchiveSteps:
@@ -120,3 +103,7 @@ def _any(predicates: list[Any]) -> Any:
 
 def _count(java_iterable: Any) -> int:
     return sum(1 for _ in each(java_iterable))
+
+
+Archive = program(ArchiveSteps, ArchiveOptions)
+"""The archive program. An abort leaves it as it is."""

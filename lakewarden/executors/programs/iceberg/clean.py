@@ -7,21 +7,20 @@ commits the removal of exactly these.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import structlog
 
 from lakewarden.executors import points
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.exchange import moved
 from lakewarden.executors.programs.iceberg.client.neighbours import require_no_copy
-from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.client.rest_commits import applies_changes
 from lakewarden.executors.programs.iceberg.steps.deleting import (
     delete,
@@ -42,11 +41,9 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadat
 from lakewarden.planners.formats.iceberg.metadata.retries import waits
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import State
 from lakewarden.planners.model.step import Step
-from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
 
@@ -63,25 +60,12 @@ class ChosenSnapshots(NamedTuple):
         return not self.snapshots and not self.refs
 
 
-class Clean:
-    """The clean program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort leaves the plan pending, and deletes nothing."""
-        with open_table(session, assignment, storage, clock=self._clock) as table:
-            yield CleanSteps(table)
-
-
 class CleanSteps:
     """The three steps. The second does nothing."""
 
-    def __init__(self, table: OpenTable) -> None:
+    def __init__(self, table: OpenTable, options: CleanOptions) -> None:
         self._table = table
-        self._options = CleanOptions.model_validate(dict(table.assignment.service_options))
+        self._options = options
         self._planned: Suspects | None = None
         self._specs: dict[int, frozenset[int]] = {}
 
@@ -297,3 +281,7 @@ def _left(plan: DeletionPlan, metadata: TableMetadata) -> ChosenSnapshots:
         return ChosenSnapshots((), ())
     present = set(map(named, metadata.refs))
     return ChosenSnapshots(snapshots, tuple(one for one in plan.refs if one in present))
+
+
+Clean = program(CleanSteps, CleanOptions)
+"""The clean program. An abort leaves the plan pending, and deletes nothing."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
-from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.contract import NothingToDo, Plan
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.client.runners import ordering, require_columns
 from lakewarden.executors.programs.iceberg.steps.file_groups import FileGroup
 from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps
-from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.iceberg.backlog.clustered import (
     is_worth_clustering,
     ordered_by,
@@ -22,28 +19,7 @@ from lakewarden.planners.formats.iceberg.backlog.clustered import (
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
 from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Storage
-
-
-class Clustering:
-    """The clustering program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort deletes the files that the run has written and has not tried to
-        commit.
-        """
-        options = ClusteringOptions.model_validate(dict(assignment.service_options))
-        with (
-            open_table(session, assignment, storage, clock=self._clock) as table,
-            undertaken(ClusteringSteps(table, options)) as steps,
-        ):
-            yield steps
 
 
 class ClusteringSteps(RewriteSteps):
@@ -79,3 +55,7 @@ class ClusteringSteps(RewriteSteps):
         live = {file.snapshot for file in self._observations.everything()} | self._own
         self._own.add(snapshot)
         return remembering(self._observations.metadata(), live, snapshot, now=now)
+
+
+Clustering = program(ClusteringSteps, ClusteringOptions)
+"""The clustering program. An abort deletes the files that the run has not tried to commit."""

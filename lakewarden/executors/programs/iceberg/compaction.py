@@ -5,46 +5,21 @@ If the options say so, it then joins position deletes, and removes deletes that 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import structlog
 
-from lakewarden.executors.contract import Assignment, Steps
-from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.client.runners import bin_packing
 from lakewarden.executors.programs.iceberg.steps.delete_files import DeleteFiles
 from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps
-from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.iceberg.backlog.clustered import untouchable
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
-
-
-class Compaction:
-    """The compaction program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort deletes the files that the run has written and has not tried to
-        commit.
-        """
-        options = CompactionOptions.model_validate(dict(assignment.service_options))
-        with (
-            open_table(session, assignment, storage, clock=self._clock) as table,
-            undertaken(CompactionSteps(table, options)) as steps,
-        ):
-            yield steps
 
 
 class CompactionSteps(RewriteSteps):
@@ -70,3 +45,7 @@ class CompactionSteps(RewriteSteps):
                 deletes.remove_needless()
         except TemporaryError as error:
             log.info("delete_files_kept", run=self._table.assignment.run, reason=str(error))
+
+
+Compaction = program(CompactionSteps, CompactionOptions)
+"""The compaction program. An abort deletes the files that the run has not tried to commit."""

@@ -4,17 +4,15 @@ commit.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.iceberg.client.neighbours import neighbours
-from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.steps.deleting import (
     delete,
     files_if_asked,
@@ -31,30 +29,15 @@ from lakewarden.planners.formats.iceberg.deletion.spool import Spool
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans
 from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.ports import Storage
-
-
-class Orphans:
-    """The orphans program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort leaves the plan pending, and deletes nothing."""
-        with open_table(session, assignment, storage, clock=self._clock) as table:
-            yield OrphansSteps(table)
 
 
 class OrphansSteps:
     """The three steps. The second does nothing. Each of the others lists the whole folder."""
 
-    def __init__(self, table: OpenTable) -> None:
+    def __init__(self, table: OpenTable, options: OrphansOptions) -> None:
         self._table = table
-        self._options = OrphansOptions.model_validate(dict(table.assignment.service_options))
+        self._options = options
         self._found: FoundOrphans | None = None
 
     def plan(self) -> Plan | NothingToDo:
@@ -183,3 +166,7 @@ class FoundOrphans:
         if self.also_old_enough:
             return now
         return None if self.longest is None else now + unknown_for - self.longest
+
+
+Orphans = program(OrphansSteps, OrphansOptions)
+"""The orphans program. An abort leaves the plan pending, and deletes nothing."""

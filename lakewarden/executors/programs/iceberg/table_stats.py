@@ -7,44 +7,21 @@ result.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.iceberg.client.exchange import moved
-from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.client.statistics import columns_of, partition_statistics, sketches, written
 from lakewarden.executors.programs.iceberg.steps.writing import session_to_write_in
-from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.iceberg.metadata.retries import waits
 from lakewarden.planners.formats.iceberg.metadata.timeline import has_statistics, statistics_file
 from lakewarden.planners.formats.iceberg.options.service_options import TableStatsOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import UnknownError, YieldError
 from lakewarden.planners.model.step import Step
-from lakewarden.planners.ports import Storage
-
-
-class TableStats:
-    """The program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort deletes the files that the run has written and has not tried to
-        commit.
-        """
-        options = TableStatsOptions.model_validate(dict(assignment.service_options))
-        with (
-            open_table(session, assignment, storage, clock=self._clock) as table,
-            undertaken(TableStatsSteps(table, options)) as steps,
-        ):
-            yield steps
 
 
 class TableStatsSteps:
@@ -133,3 +110,7 @@ class TableStatsSteps:
             if moved(self._table, base, updated):
                 return
         raise YieldError(f"the table moved on during each of {len(tries)} attempts to commit")
+
+
+TableStats = program(TableStatsSteps, TableStatsOptions)
+"""The program. An abort deletes the files that the run has not tried to commit."""

@@ -6,43 +6,27 @@ place. No data file is written or deleted, and no row changes. The manifests fro
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
-from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
+from lakewarden.executors.contract import NothingToDo, Plan
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
 from lakewarden.executors.programs.paimon.steps.proposing import propose_merge
 from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.formats.paimon.options.service_options import ArchiveOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.ports import Storage
 
 _ATTEMPTS = 5
 """Each attempt writes the merged manifests anew. Those of an attempt that was too late are orphans."""
 
 
-class Archive:
-    """The archive program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run."""
-        with open_table(session, assignment, storage, clock=self._clock) as table:
-            yield ArchiveSteps(table)
-
-
 class ArchiveSteps:
     """The three steps."""
 
-    def __init__(self, table: OpenTable) -> None:
+    def __init__(self, table: OpenTable, _options: ArchiveOptions) -> None:
         self._table = table
         self._schema: Schema | None = None
 
@@ -77,9 +61,6 @@ class ArchiveSteps:
         after = self._manifests(snapshot)
         return {"snapshot": snapshot.id, "manifests_before": before[snapshot.id - 1], "manifests_after": len(after)}
 
-    def abort(self) -> None:
-        """Do nothing: what was written has no name in any snapshot, and orphans deletes it."""
-
     def _base(self) -> CommitBase:
         """Return what the commit follows, by a look at the whole table. Raises YieldError if it is not as planned."""
         found = self._table.look()
@@ -94,3 +75,7 @@ class ArchiveSteps:
             file = f"{folder}/{name}"
             found += read_manifest_list(content_of(file, storage), file=file, size=size)
         return found
+
+
+Archive = program(ArchiveSteps, ArchiveOptions)
+"""The archive program. What an abort leaves has no name in any snapshot, and orphans deletes it."""

@@ -7,27 +7,24 @@ number, and only after a last look at the table.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import structlog
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.paimon.client.errors import on_the_way_out
-from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
 from lakewarden.executors.programs.paimon.steps.proposing import Proposal, propose
 from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
 from lakewarden.executors.programs.paimon.steps.rewriting import Rewriting, discard
-from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.paimon.backlog.buckets import Bucket
 from lakewarden.planners.formats.paimon.backlog.choice import chosen, is_full
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import (
     NotYetError,
     PermanentError,
@@ -35,30 +32,10 @@ from lakewarden.planners.model.errors import (
     UnknownError,
     YieldError,
 )
-from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
 
 _REST = timedelta(minutes=10)
-
-
-class Compaction:
-    """The compaction program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort deletes the files that the run has written and has not tried to
-        commit.
-        """
-        options = CompactionOptions.model_validate(dict(assignment.service_options))
-        with (
-            open_table(session, assignment, storage, clock=self._clock) as table,
-            undertaken(CompactionSteps(table, options)) as steps,
-        ):
-            yield steps
 
 
 class CompactionSteps:
@@ -139,3 +116,7 @@ class CompactionSteps:
             "files_added": sum(one.added for one in manifests),
             "bytes_rewritten": sum(one.bytes for one in self._buckets),
         }
+
+
+Compaction = program(CompactionSteps, CompactionOptions)
+"""The compaction program. An abort deletes the files that the run has not tried to commit."""

@@ -6,44 +6,26 @@ what is left to do: after a kill each partition has its marker or has none, and 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import structlog
 
 from lakewarden.executors import cancellations
-from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
-from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
+from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
 from lakewarden.executors.programs.paimon.steps.marking import mark
 from lakewarden.planners.formats.paimon.observing import Look
 from lakewarden.planners.formats.paimon.options.partition_commit_options import PartitionCommitOptions
 from lakewarden.planners.formats.paimon.partitions.listed import PaimonPartition
 from lakewarden.planners.formats.paimon.partitions.needs import Marking, called, marking_of
 from lakewarden.planners.formats.paimon.partitions.serving import rule_of_marking
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
-from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
 
 _LEAST_REST = timedelta(seconds=10)
 _REST = timedelta(minutes=1)
-
-
-class PartitionCommit:
-    """The program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort leaves everything as it is."""
-        options = PartitionCommitOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, clock=self._clock) as table:
-            yield PartitionCommitSteps(table, options)
 
 
 class PartitionCommitSteps:
@@ -124,3 +106,7 @@ class PartitionCommitSteps:
             storage=self._table.storage,
             known={},
         )
+
+
+PartitionCommit = program(PartitionCommitSteps, PartitionCommitOptions)
+"""The program. An abort leaves everything as it is."""

@@ -7,15 +7,13 @@ worker. Execution and commit are one step.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import structlog
 
-from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
-from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
+from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
 from lakewarden.executors.programs.paimon.steps.proposing import Proposal, propose_drop
 from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
 from lakewarden.planners.formats.paimon.metadata.files import content_of
@@ -28,28 +26,12 @@ from lakewarden.planners.formats.paimon.partitions.expiry import Expired, expire
 from lakewarden.planners.formats.paimon.partitions.listed import PaimonPartition, partitions_of
 from lakewarden.planners.formats.paimon.partitions.needs import called
 from lakewarden.planners.formats.paimon.partitions.serving import term_of_table
-from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
-from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
 
 _LEAST_REST = timedelta(minutes=1)
 _REST = timedelta(hours=1)
-
-
-class Ttl:
-    """The program: fulfils `contract.Program`."""
-
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort leaves everything as it is."""
-        options = TtlOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, clock=self._clock) as table:
-            yield TtlSteps(table, options)
 
 
 class TtlSteps:
@@ -165,3 +147,7 @@ class TtlSteps:
             raise PermanentError(
                 "Paimon's snapshot would delete other files than those of the expired partitions: nothing is committed"
             )
+
+
+Ttl = program(TtlSteps, TtlOptions)
+"""The program. An abort leaves everything as it is."""

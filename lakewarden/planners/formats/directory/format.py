@@ -29,6 +29,7 @@ from lakewarden.planners.ports import (
     Contradiction,
     Measured,
     Observation,
+    Sign,
     Storage,
     WriterEngine,
     WriterOption,
@@ -46,45 +47,24 @@ class DirectoryFormat(NamedByPath):
     Which folders are warm is remembered from the last look of this process. Without one all folders are listed once.
     """
 
+    name = "directory"
+    commit_hook: CommitHook | None = HOOK
+    table_options: type[Settings] = DirectoryTableOptions
+    services: Mapping[Service, type[Settings]] = {
+        Service.COMPACTION: CompactionOptions,
+        Service.ORPHANS: OrphansOptions,
+        Service.PARTITION_COMMIT: PartitionCommitOptions,
+        Service.TTL: TtlOptions,
+    }
+    writer_engines: tuple[WriterEngine, ...] = ENGINES
+    first_services: tuple[Service, ...] = (Service.COMPACTION,)
+    sign: Sign | None = None
+    """Any folder could be one. `--format directory` says that it is."""
+
     def __init__(self) -> None:
         self._warm: dict[str, Sequence[str]] = {}
         self._heard: dict[str, frozenset[str]] = {}
         self._guard = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        """Return `directory`."""
-        return "directory"
-
-    @property
-    def commit_hook(self) -> CommitHook | None:
-        """Return the events of object stores."""
-        return HOOK
-
-    @property
-    def table_options(self) -> type[Settings]:
-        """Return the type of a directory's options."""
-        return DirectoryTableOptions
-
-    @property
-    def services(self) -> Mapping[Service, type[Settings]]:
-        """Return the services, each with the type of its options."""
-        return {
-            Service.COMPACTION: CompactionOptions,
-            Service.ORPHANS: OrphansOptions,
-            Service.PARTITION_COMMIT: PartitionCommitOptions,
-            Service.TTL: TtlOptions,
-        }
-
-    @property
-    def first_services(self) -> tuple[Service, ...]:
-        """Return the services of a first configuration."""
-        return (Service.COMPACTION,)
-
-    @property
-    def sign(self) -> None:
-        """Return None: any folder could be one. `--format directory` says that it is."""
-        return
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return the services that touch files and miss the horizon of a restored job."""
@@ -95,11 +75,6 @@ class DirectoryFormat(NamedByPath):
         raise PermanentError(
             f"a directory is named by its path, and not by {identifier} in the catalog {shown(catalog)}"
         )
-
-    @property
-    def writer_engines(self) -> tuple[WriterEngine, ...]:
-        """Return Flink and Spark."""
-        return ENGINES
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED

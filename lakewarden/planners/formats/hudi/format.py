@@ -67,67 +67,43 @@ class HudiFormat:
     reads what completed commits wrote if a policy of the table needs it, or always if it is `thorough`.
     """
 
+    name = "hudi"
+    table_options: type[Settings] = HudiTableOptions
+    catalog_settings: Any = Catalog
+    services: Mapping[Service, type[Settings]] = {
+        Service.COMPACTION: CompactionOptions,
+        Service.LOG_COMPACTION: LogCompactionOptions,
+        Service.CLUSTERING: ClusteringOptions,
+        Service.CLEAN: CleanOptions,
+        Service.ARCHIVE: ArchiveOptions,
+        Service.ROLLBACK: RollbackOptions,
+        Service.TTL: TtlOptions,
+        Service.INDEXING: IndexingOptions,
+        Service.SAVEPOINT: SavepointOptions,
+        Service.CATALOG_SYNC: CatalogSyncOptions,
+        Service.METADATA_VALIDATION: NoOptions,
+        Service.METADATA_REBUILD: MetadataRebuildOptions,
+    }
+    trigger_strategies: Mapping[str, Callable[[Any], Trigger]] = STRATEGIES
+    commit_hook: CommitHook | None = HOOK
+    writer_engines: tuple[WriterEngine, ...] = ENGINES
+    first_services: tuple[Service, ...] = (
+        Service.COMPACTION,
+        Service.CLUSTERING,
+        Service.CLEAN,
+        Service.ARCHIVE,
+        Service.ROLLBACK,
+    )
+    sign: Sign | None = Sign(folder=HOME)
+
     def __init__(self, *, thorough: bool = False) -> None:
         self._thorough = thorough
         self._tokens = Tokens()
         self._shared = SharedFolders(self.name)
 
-    @property
-    def name(self) -> str:
-        """Return `hudi`."""
-        return "hudi"
-
-    @property
-    def table_options(self) -> type[Settings]:
-        """Return the type of a Hudi table's options."""
-        return HudiTableOptions
-
-    @property
-    def catalog_settings(self) -> Any:
-        """Return the type of the catalogs in which its tables may be found."""
-        return Catalog
-
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
         """Return the tables that the catalog finds, with their locations: a name alone identifies no Hudi table."""
         return tables_in(catalog, settings, storage)
-
-    @property
-    def services(self) -> Mapping[Service, type[Settings]]:
-        """Return the services that Hudi's own client can execute, with the types of their options."""
-        return {
-            Service.COMPACTION: CompactionOptions,
-            Service.LOG_COMPACTION: LogCompactionOptions,
-            Service.CLUSTERING: ClusteringOptions,
-            Service.CLEAN: CleanOptions,
-            Service.ARCHIVE: ArchiveOptions,
-            Service.ROLLBACK: RollbackOptions,
-            Service.TTL: TtlOptions,
-            Service.INDEXING: IndexingOptions,
-            Service.SAVEPOINT: SavepointOptions,
-            Service.CATALOG_SYNC: CatalogSyncOptions,
-            Service.METADATA_VALIDATION: NoOptions,
-            Service.METADATA_REBUILD: MetadataRebuildOptions,
-        }
-
-    @property
-    def first_services(self) -> tuple[Service, ...]:
-        """Return the services of a first configuration."""
-        return (Service.COMPACTION, Service.CLUSTERING, Service.CLEAN, Service.ARCHIVE, Service.ROLLBACK)
-
-    @property
-    def sign(self) -> Sign:
-        """Return the folder `.hoodie`."""
-        return Sign(folder=HOME)
-
-    @property
-    def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
-        """Return the names of Hudi's own strategies."""
-        return STRATEGIES
-
-    @property
-    def commit_hook(self) -> CommitHook | None:
-        """Return Hudi's HTTP commit callback."""
-        return HOOK
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return a lock that is missing or cannot work at the table's location, an archive that takes a clean's
@@ -144,11 +120,6 @@ class HudiFormat:
     def as_found(self, table: Table, identifier: str) -> Table:
         """Return the table with its name in the catalog that knows it. Catalog sync reports changes to that catalog."""
         return as_found(table, identifier)
-
-    @property
-    def writer_engines(self) -> tuple[WriterEngine, ...]:
-        """Return Spark, Flink and Hudi Streamer."""
-        return ENGINES
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED

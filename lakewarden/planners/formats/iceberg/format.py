@@ -63,61 +63,31 @@ class IcebergFormat:
     table depends on its files, it also reads the manifests that were not read before.
     """
 
+    name = "iceberg"
+    table_options: type[Settings] = IcebergTableOptions
+    catalog_settings: Any = Catalog
+    services: Mapping[Service, type[Settings]] = {
+        Service.COMPACTION: CompactionOptions,
+        Service.CLUSTERING: ClusteringOptions,
+        Service.CLEAN: CleanOptions,
+        Service.ORPHANS: OrphansOptions,
+        Service.ARCHIVE: ArchiveOptions,
+        Service.TABLE_STATS: TableStatsOptions,
+    }
+    trigger_strategies: Mapping[str, Callable[[Any], Trigger]] = {}
+    commit_hook: CommitHook | None = HOOK
+    writer_engines: tuple[WriterEngine, ...] = ENGINES
+    first_services: tuple[Service, ...] = (Service.COMPACTION, Service.CLEAN, Service.ORPHANS, Service.ARCHIVE)
+    sign: Sign | None = Sign(folder="metadata", file=_METADATA)
+
     def __init__(self) -> None:
         self._pointers = Pointers()
         self._vended = VendedFiles(self._pointers)
         self._shared = SharedFolders(self.name)
 
-    @property
-    def name(self) -> str:
-        """Return `iceberg`."""
-        return "iceberg"
-
-    @property
-    def table_options(self) -> type[Settings]:
-        """Return the type of an Iceberg table's options."""
-        return IcebergTableOptions
-
-    @property
-    def catalog_settings(self) -> Any:
-        """Return the type of the settings of a catalog."""
-        return Catalog
-
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
         """Return the identifiers of the catalog's tables, as the catalog spells them."""
         return self._pointers.tables(catalog, settings, storage)
-
-    @property
-    def services(self) -> Mapping[Service, type[Settings]]:
-        """Return the services that Iceberg's own actions can run, with the types of their options."""
-        return {
-            Service.COMPACTION: CompactionOptions,
-            Service.CLUSTERING: ClusteringOptions,
-            Service.CLEAN: CleanOptions,
-            Service.ORPHANS: OrphansOptions,
-            Service.ARCHIVE: ArchiveOptions,
-            Service.TABLE_STATS: TableStatsOptions,
-        }
-
-    @property
-    def first_services(self) -> tuple[Service, ...]:
-        """Return the services of a first configuration."""
-        return (Service.COMPACTION, Service.CLEAN, Service.ORPHANS, Service.ARCHIVE)
-
-    @property
-    def sign(self) -> Sign:
-        """Return the folder of the metadata files."""
-        return Sign(folder="metadata", file=_METADATA)
-
-    @property
-    def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
-        """Return none."""
-        return {}
-
-    @property
-    def commit_hook(self) -> CommitHook | None:
-        """Return the hook that receives what writers and catalogs report of commits."""
-        return HOOK
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Yield the policies that would delete what a writer may still need, and the settings that contradict each
@@ -134,11 +104,6 @@ class IcebergFormat:
     def as_found(self, table: Table, identifier: str) -> Table:
         """Return the table as it is."""
         return table
-
-    @property
-    def writer_engines(self) -> tuple[WriterEngine, ...]:
-        """Return Spark and Flink."""
-        return ENGINES
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED

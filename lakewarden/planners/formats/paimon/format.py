@@ -62,60 +62,34 @@ class PaimonFormat(NamedByPath):
     not read before.
     """
 
+    name = "paimon"
+    table_options: type[Settings] = PaimonTableOptions
+    services: Mapping[Service, type[Settings]] = {
+        Service.ARCHIVE: ArchiveOptions,
+        Service.CLEAN: CleanOptions,
+        Service.CLUSTERING: ClusteringOptions,
+        Service.COMPACTION: CompactionOptions,
+        Service.ORPHANS: OrphansOptions,
+        Service.PARTITION_COMMIT: PartitionCommitOptions,
+        Service.TTL: TtlOptions,
+    }
+    catalog_settings: Any = Catalog
+    commit_hook: CommitHook | None = HOOK
+    writer_engines: tuple[WriterEngine, ...] = ENGINES
+    first_services: tuple[Service, ...] = (Service.COMPACTION, Service.CLEAN, Service.ORPHANS)
+    sign: Sign | None = Sign(folder="schema", file=re.compile(r"schema-\d{1,18}"))
+
     def __init__(self) -> None:
         self._heads = Heads()
         self._places = Places()
         self._shared = SharedFolders(self.name)
         self._watched: dict[str, tuple[str, ...]] = {}
 
-    @property
-    def name(self) -> str:
-        """Return `paimon`."""
-        return "paimon"
-
-    @property
-    def table_options(self) -> type[Settings]:
-        """Return the type of a Paimon table's options."""
-        return PaimonTableOptions
-
-    @property
-    def services(self) -> Mapping[Service, type[Settings]]:
-        """Return the services, each with the type of its options. Clustering is refused by a decision."""
-        return {
-            Service.ARCHIVE: ArchiveOptions,
-            Service.CLEAN: CleanOptions,
-            Service.CLUSTERING: ClusteringOptions,
-            Service.COMPACTION: CompactionOptions,
-            Service.ORPHANS: OrphansOptions,
-            Service.PARTITION_COMMIT: PartitionCommitOptions,
-            Service.TTL: TtlOptions,
-        }
-
-    @property
-    def catalog_settings(self) -> Any:
-        """Return the type of the settings of a catalog."""
-        return Catalog
-
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
         """Return the names of the catalog's tables. They are registered by these names, because commits may need the
         lock of the catalog.
         """
         return self._places.tables(catalog, settings, storage)
-
-    @property
-    def commit_hook(self) -> CommitHook | None:
-        """Return the report of Flink jobs that a partition is done."""
-        return HOOK
-
-    @property
-    def first_services(self) -> tuple[Service, ...]:
-        """Return the services of a first configuration."""
-        return (Service.COMPACTION, Service.CLEAN, Service.ORPHANS)
-
-    @property
-    def sign(self) -> Sign:
-        """Return the folder of the schemas."""
-        return Sign(folder="schema", file=re.compile(r"schema-\d{1,18}"))
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return an age of orphans that is less than a restored job needs."""
@@ -124,11 +98,6 @@ class PaimonFormat(NamedByPath):
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
         """Return the table's folder, if the catalog's settings tell it, else its name under the metastore's address."""
         return shared_name(settings, identifier)
-
-    @property
-    def writer_engines(self) -> tuple[WriterEngine, ...]:
-        """Return Flink and Spark."""
-        return ENGINES
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED

@@ -67,7 +67,7 @@ def is_tagged(path: str, method: str) -> bool:
 
 def tagged(route: APIRoute, answer: Handler) -> Handler:
     """Give the answers of a route tags if they are read. This is a step of a request."""
-    if not all(is_tagged(route.path, method) for method in route.methods):
+    if not all(is_tagged(route.path, method) for method in route.methods or ()):
         return answer
 
     async def tagging(request: Request) -> Response:

@@ -12,7 +12,8 @@ from fastapi import Depends, FastAPI, Query, Request, Response
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, TableId
-from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.live.runs import LiveRuns

@@ -89,7 +89,7 @@ def in_turns() -> Step:
     turns = [(paths, _Turns()) for paths in (FROM_MEMORY, FROM_THE_STORE)]
 
     def step(route: APIRoute, answer: Handler) -> Handler:
-        asks = "GET" in route.methods  # an act may wait for the control thread
+        asks = "GET" in (route.methods or ())  # an act may wait for the control thread
         return next((turn.of(answer) for paths, turn in turns if asks and route.path in paths), answer)
 
     return step

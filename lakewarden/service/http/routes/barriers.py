@@ -71,7 +71,9 @@ def add_barriers(app: FastAPI, plane: ControlPlane) -> None:
         503 if the wait runs out. A clean that was delayed for some minutes goes before any further hold.
         """
         asked, caller = said or BarrierRequest(), caller_of(request)
-        future = plane.hold_cleans(registered(plane, table).table.id, hold=asked.hold, wait=asked.wait, caller=caller)
+        future = plane.commands.hold_cleans(
+            registered(plane, table).table.id, hold=asked.hold, wait=asked.wait, caller=caller
+        )
         held = await answered(
             future,
             within=asked.wait + CONTROL_THREAD_ANSWERS_WITHIN,
@@ -94,7 +96,7 @@ def add_barriers(app: FastAPI, plane: ControlPlane) -> None:
     @app.delete("/v1/tables/{table}/barrier", status_code=204, responses=errors(404, 503), openapi_extra=_TRIGGER)
     async def release_cleans(table: str, request: Request) -> None:
         """End the holds of the caller on the cleans of the table. An operator ends those of all callers."""
-        lifted = plane.release_cleans(registered(plane, table).table.id, caller=caller_of(request))
+        lifted = plane.commands.release_cleans(registered(plane, table).table.id, caller=caller_of(request))
         await answered(lifted, unknown=_ENDS)
 
     @app.delete(
@@ -102,6 +104,6 @@ def add_barriers(app: FastAPI, plane: ControlPlane) -> None:
     )
     async def release_hold(table: str, hold: str, request: Request) -> None:
         """End one hold. 404 if it has ended. 409 if it belongs to another caller, and the caller is no operator."""
-        lifted = plane.release_cleans(registered(plane, table).table.id, hold=hold, caller=caller_of(request))
+        lifted = plane.commands.release_cleans(registered(plane, table).table.id, hold=hold, caller=caller_of(request))
         if not await answered(lifted, unknown=_ENDS):
             raise ApiError(404, "not_found", f"table {table} has no hold {hold!r}: it has ended, or there was none")

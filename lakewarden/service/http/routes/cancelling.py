@@ -31,7 +31,7 @@ def add_cancelling(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
         A plan of it stays pending. Its service backs off for ten minutes. 409 if the run has ended, or commits.
         """
         status, found = registered(plane, table), _of_table(plane, table, run)
-        cancelled = await answered(plane.cancel(status.table.id, found.id, caller=caller_of(request)))
+        cancelled = await answered(plane.commands.cancel(status.table.id, found.id, caller=caller_of(request)))
         if cancelled is None:
             raise ApiError(409, "blocked", f"run {run} has ended: {found.state}")
         return run_body(cancelled, now=clock.now())

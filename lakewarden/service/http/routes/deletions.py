@@ -80,7 +80,7 @@ def add_deletions(app: FastAPI, plane: ControlPlane) -> None:
         if caller.key is not None:
             await _refuse_the_requester(plane, status.table.id, known, caller)
         by = (said or ApprovalRequest()).by if caller.key is None else caller.name
-        given = plane.approve(status.table.id, known, by=by, caller=caller)
+        given = plane.commands.approve(status.table.id, known, by=by, caller=caller)
         if not await answered(given, unknown="check whether the deletion still waits"):
             raise PermanentError(f"no deletion by {known} of table {table} waits for an approval")
 

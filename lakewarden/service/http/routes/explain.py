@@ -11,7 +11,8 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Due, WouldRun
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.query.moments import Moment
@@ -50,7 +51,7 @@ def add_explain(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
         """
         status = registered(plane, table)
         wanted = policy_of(status, service)
-        found = await answered(plane.dry_run(status.table.id, wanted))
+        found = await answered(plane.commands.dry_run(status.table.id, wanted))
         instant = found.decision.instant if isinstance(found.decision, Due | WouldRun) else None
         forecast = await run_in_threadpool(of_run, plane, status.table, wanted, found.view, instant=instant)
         return explain_dry_run(status.table.id, wanted, found.decision, active=found.active, forecast=forecast)

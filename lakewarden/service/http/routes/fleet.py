@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked, Due
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import errors
 from lakewarden.service.http.registered import tables_for

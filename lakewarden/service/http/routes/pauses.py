@@ -30,12 +30,12 @@ def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
         """Pause every table. No more runs are started. The next step of a run under way is refused. A commit that was
         permitted already goes on.
         """
-        await answered(plane.pause(None, reason=(said or PauseRequest()).reason, caller=caller_of(request)))
+        await answered(plane.commands.pause(None, reason=(said or PauseRequest()).reason, caller=caller_of(request)))
 
     @app.post("/v1/resume", status_code=204, responses=errors(503), openapi_extra=needs(Role.OPERATOR, whole=True))
     async def resume(request: Request) -> None:
         """End the global pause."""
-        await answered(plane.resume(None, caller=caller_of(request)))
+        await answered(plane.commands.resume(None, caller=caller_of(request)))
 
     @app.post("/v1/tables/{table}/pause", status_code=204, responses=errors(404, 422, 503), openapi_extra=_OPERATOR)
     async def pause_table(table: str, request: Request, said: PauseRequest | None = None) -> None:
@@ -43,9 +43,9 @@ def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
         permitted already goes on.
         """
         reason, caller = (said or PauseRequest()).reason, caller_of(request)
-        await answered(plane.pause(registered(plane, table).table.id, reason=reason, caller=caller))
+        await answered(plane.commands.pause(registered(plane, table).table.id, reason=reason, caller=caller))
 
     @app.post("/v1/tables/{table}/resume", status_code=204, responses=errors(404, 503), openapi_extra=_OPERATOR)
     async def resume_table(table: str, request: Request) -> None:
         """End the pause of a table. Its services leave quarantine and backoff, too."""
-        await answered(plane.resume(registered(plane, table).table.id, caller=caller_of(request)))
+        await answered(plane.commands.resume(registered(plane, table).table.id, caller=caller_of(request)))

@@ -30,12 +30,14 @@ def add_quarantine(app: FastAPI, plane: ControlPlane) -> None:
         """Start no more runs of a service of the table until it is released. An active run may finish."""
         status, reason = registered(plane, table), (said or QuarantineRequest()).reason
         known = policy_of(status, service)
-        await answered(plane.quarantine(status.table.id, known, reason=reason, caller=caller_of(request)))
+        await answered(plane.commands.quarantine(status.table.id, known, reason=reason, caller=caller_of(request)))
 
     @app.delete(_PATH, status_code=204, responses=errors(404, 503), openapi_extra=needs(Role.OPERATOR))
     async def release(table: str, service: str, request: Request) -> None:
         """End the quarantine and the backoff of a service of the table. 404 if there is neither."""
         status = registered(plane, table)
         known = policy_of(status, service)
-        if not await answered(plane.quarantine(status.table.id, known, reason=None, caller=caller_of(request))):
+        if not await answered(
+            plane.commands.quarantine(status.table.id, known, reason=None, caller=caller_of(request))
+        ):
             raise ApiError(404, "not_found", f"{known} of table {table} is in no quarantine and no backoff")

@@ -9,7 +9,8 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked, DoesNotApply, NotDue, WouldRun, remedy_of
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.control.commands import RunGiven
-from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.live.runs import LiveRuns
@@ -46,7 +47,7 @@ async def requested(
             f"GET /v1/tables/{status.table.id}/services/{service}/dry-run says what a run would do, by what is known. "
             "To try the plan of a rewrite of all files, send rewrite_all, too",
         )
-    asked = plane.request_run(
+    asked = plane.commands.request_run(
         status.table.id,
         service,
         by=caller.name,
@@ -91,7 +92,7 @@ def add_runs(app: FastAPI, plane: ControlPlane, clock: Clock, live: LiveRuns) ->
     async def end_rewrite(table: str, service: str, request: Request) -> None:
         """Withdraw a rewrite of all files. What is rewritten already stays. A run of it that is active may finish."""
         status, caller = registered(plane, table), caller_of(request)
-        if not await answered(plane.end_rewrite(status.table.id, policy_of(status, service), caller=caller)):
+        if not await answered(plane.commands.end_rewrite(status.table.id, policy_of(status, service), caller=caller)):
             raise ApiError(404, "not_found", f"no rewrite of all files of {status.table.id} was asked for")
 
     @app.get("/v1/runs/{run}", responses=errors(404, 503), openapi_extra=_VIEWER)

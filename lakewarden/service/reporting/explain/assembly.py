@@ -10,7 +10,7 @@ from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.table import Policy, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import plan_bytes
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.reporting.explain.bodies import (

@@ -12,7 +12,7 @@ from itertools import product
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.metrics import families as of
 from lakewarden.service.reporting.metrics.families import Family, Key

@@ -11,7 +11,8 @@ from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.control.plane import ControlPlane, Health, ReplicaStatus, TableStatus
+from lakewarden.service.control.plane import ControlPlane, Health, ReplicaStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.reporting.metrics import fleet
 from lakewarden.service.reporting.metrics.measured import measured
 from lakewarden.service.reporting.metrics.ranks import rank_of

@@ -12,7 +12,7 @@ from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.reporting.metrics import families as of
 from lakewarden.service.reporting.metrics.families import Family, Key
 

@@ -35,9 +35,12 @@ def fetched(url: str, authority: Path | None) -> Mapping[str, Any]:
     """Return the JSON object at an address. PyJWT follows no redirect. Raises TemporaryError if there is none."""
     try:
         context = ssl.create_default_context(cafile=authority)
-        return jwt.PyJWKClient(url, cache_jwk_set=False, timeout=_SECONDS, ssl_context=context).fetch_data()
+        found: Mapping[str, Any] = jwt.PyJWKClient(
+            url, cache_jwk_set=False, timeout=_SECONDS, ssl_context=context
+        ).fetch_data()
     except (jwt.PyJWTError, OSError, ValueError, RecursionError) as away:
         raise TemporaryError(f"{url} does not answer as it should: {away}") from away
+    return found
 
 
 class IssuerKeys:

@@ -12,7 +12,7 @@ from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.testing.fake import FakeTable
+from tests.support.doubles.fake import FakeTable
 from tests.support.pool import light_worker
 from tests.support.waiting import eventually
 

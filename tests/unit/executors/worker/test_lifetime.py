@@ -22,8 +22,8 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.testing.fake import FakeTable
-from lakewarden.testing.fake.programs import FakeCompaction
+from tests.support.doubles.fake import FakeTable
+from tests.support.doubles.fake.programs import FakeCompaction
 
 RUN = RunId("run-1")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.injection.deaths import Deaths
-from lakewarden.testing.witness import Witness
+from tests.support.doubles.witness import Witness
 
 
 def deaths_told(file: Path) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ from faults.injection.fault_injection import FaultInjection
 from faults.injection.schedule import ScheduledFault, Victim
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.instant import Service
-from lakewarden.testing.fault_points import VARIABLE, FaultPoints, from_environment
-from lakewarden.testing.witness import Witness
+from tests.support.doubles.fault_points import VARIABLE, FaultPoints, from_environment
+from tests.support.doubles.witness import Witness
 
 FAULT = ScheduledFault(
     number=3,

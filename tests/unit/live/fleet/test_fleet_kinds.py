@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import yaml
 
-from live.fleet.configuration import MOST_LINES, edited
+from live.fleet.configuration import MOST_LINES, acting, edited
 from live.fleet.kinds import OF_HUDI, OF_ICEBERG, SEEDS, Home, Wrong, fleet
 from live.fleet.report import FleetReport, Ratio
 
@@ -47,11 +47,13 @@ def test_a_fleet_has_each_kind_and_most_of_it_is_without_a_fault(tables: int) ->
 
 
 def test_the_operator_changes_the_modes_and_keeps_the_rest() -> None:
-    """The file stays short, and every policy waits for an adoption."""
-    text = edited(FIRST_FILE, port=1, management=2, driver="/jars/driver.jar")
+    """The file stays short, and every policy waits for the proof of the table."""
+    observing = edited(FIRST_FILE, port=1, management=2, driver="/jars/driver.jar")
+    assert {policy["mode"] for policy in yaml.safe_load(observing)["policies"].values()} == {"observe"}
+    text = acting(observing)
     assert len(text.splitlines()) <= MOST_LINES
     written = yaml.safe_load(text)
-    assert {(one["mode"], one["act_when"]) for one in written["policies"].values()} == {("act", "adopted")}
+    assert {(policy["mode"], policy["act_when"]) for policy in written["policies"].values()} == {("act", "proved")}
     assert written["tables"] == yaml.safe_load(FIRST_FILE)["tables"]
 
 

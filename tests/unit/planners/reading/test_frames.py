@@ -22,7 +22,7 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.reading.frames import LARGEST_BYTES, Frames, checked, framed
 from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ReadFailure
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.testing.fake import FAKE, FakeTable
+from tests.support.doubles.fake import FAKE, FakeTable
 
 
 class _Calls:

@@ -28,7 +28,7 @@ from lakewarden.planners.triggers import (
     WhenAsked,
 )
 from lakewarden.service.config.loading import load
-from lakewarden.testing.formats import TEST_FORMATS
+from tests.support.doubles.formats import TEST_FORMATS
 
 HOUR = timedelta(hours=1)
 

@@ -11,7 +11,7 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.service.config.loading import Config, load
-from lakewarden.testing.formats import TEST_FORMATS
+from tests.support.doubles.formats import TEST_FORMATS
 
 GIB = 2**30
 PROFILES = "spark: {default: {}, large: {memory: 4g}, sales: {}, abroad: {timezone: Asia/Tokyo}}"

@@ -13,8 +13,7 @@ from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.table import DeletionBudget, Table, TableId
 from lakewarden.planners.model.view import TableView, WriteFailure
-from lakewarden.service.control.plane import TableStatus
-from lakewarden.service.control.table_statuses import TableStatuses
+from lakewarden.service.control.table_statuses import TableStatus, TableStatuses
 from lakewarden.service.model.rows import RewriteRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.rules.settle import Consequence, Settlement
@@ -102,13 +101,13 @@ def test_each_part_of_a_status_is_tried_above() -> None:
 def test_what_has_ended_is_shown_no_longer(harness: DaemonHarness) -> None:
     """The status is what it was before, although the room does not name the table any more."""
     before = harness.status.tables()
-    harness.status.pause(TRIPS, reason="a migration")
+    harness.status.commands.pause(TRIPS, reason="a migration")
     harness.turn()
     harness.status._statuses._active_runs.take_in(a_run(table=TRIPS))
     assert harness.status.tables()[0].paused == "a migration"
 
     harness.status._statuses._active_runs.let_go(a_run(table=TRIPS))
-    harness.status.resume(TRIPS)
+    harness.status.commands.resume(TRIPS)
     harness.until(lambda: harness.status.tables()[0].decisions == before[0].decisions)
 
     assert (harness.status.tables()[0].paused, harness.status.tables()[0].active) == (None, ())
@@ -117,7 +116,7 @@ def test_what_has_ended_is_shown_no_longer(harness: DaemonHarness) -> None:
 def test_a_table_that_has_not_changed_keeps_its_status(harness: DaemonHarness) -> None:
     """Thousands of facts about tables are kept by it."""
     before = harness.status.tables()[1]
-    harness.status.pause(TRIPS, reason="a migration")
+    harness.status.commands.pause(TRIPS, reason="a migration")
     harness.turn()
     assert harness.status.tables()[0].paused
     assert harness.status.tables()[1] is before

@@ -40,8 +40,8 @@ from lakewarden.service.state.resources import Resources
 from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.daemon import compose
 from lakewarden.service.wiring.tracing import heard_by
-from lakewarden.testing.fake import FAKE, FakeTable
 from tests.support.daemon.daemon_harness import HoldingPool
+from tests.support.doubles.fake import FAKE, FakeTable
 from tests.support.store.memory_store import MemoryStore
 from tests.support.waiting import HANGS
 

@@ -42,9 +42,11 @@ def connections(ended: Counter[str]) -> Connections:
     return Connections(LIMITS, on_refusal=lambda kind, _client: ended.update([kind]))
 
 
-def _opened(connections: Connections, since: float, **parts: int) -> Transport:
+def _opened(connections: Connections, since: float, at_work: int = 0, kept_bytes: int = 0) -> Transport:
     transport = Transport()
-    connections.add(Connection(client="10.0.0.1", since=since, transport=transport, **parts))
+    connections.add(
+        Connection(client="10.0.0.1", since=since, transport=transport, at_work=at_work, kept_bytes=kept_bytes)
+    )
     return transport
 
 

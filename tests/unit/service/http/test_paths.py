@@ -33,7 +33,11 @@ def _status_of(middleware: ASGIApp, parts: Scope) -> int:
         "headers": [],
         **parts,
     }
-    asyncio.run(middleware({**scope, **parts}, _nothing, send))
+
+    async def called() -> None:
+        await middleware({**scope, **parts}, _nothing, send)
+
+    asyncio.run(called())
     (status,) = statuses
     return status
 

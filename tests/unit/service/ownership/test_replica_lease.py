@@ -13,7 +13,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.events.listener import Listener
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.ownership.replica_lease import ReplicaLease, ReplicaLeaseKeeper
-from lakewarden.testing.fake_pool import FakePool
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 LEASE = timedelta(seconds=30)

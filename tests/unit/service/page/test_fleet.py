@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakewarden.planners.model.decision import Blocked, Decision, NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.page.facts import Condition, FactsOfTables, facts_of
 from lakewarden.service.page.fleet import SORTS, Need, fleet, needs
 

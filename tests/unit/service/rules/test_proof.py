@@ -10,6 +10,7 @@ import pytest
 
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.lock_proof import Evidence, ProofState
+from lakewarden.planners.model.decision import OTHER
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.proof import Check, Proof, ProofResult
 from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId

@@ -14,8 +14,8 @@ from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.state.observations import Observations, Polled
 from lakewarden.service.state.readers.port import InlineReaders
-from lakewarden.testing.fake import FAKE, FakeTable
 from tests.support.daemon.late_readers import LateReaders
+from tests.support.doubles.fake import FAKE, FakeTable
 
 
 class Scene:

@@ -16,8 +16,8 @@ from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation, Stor
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.state.observations import FULL_EVERY, Observations, Polled
 from lakewarden.service.state.readers.port import InlineReaders
-from lakewarden.testing.fake import FAKE, FakeFormat, FakeTable
-from lakewarden.testing.fake.layout import WINDOW
+from tests.support.doubles.fake import FAKE, FakeFormat, FakeTable
+from tests.support.doubles.fake.layout import WINDOW
 
 
 class CountingStorage(LocalStorage):

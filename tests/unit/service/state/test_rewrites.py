@@ -9,8 +9,8 @@ from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableIdentity
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.state.rewrites import Rewrites, in_words
-from lakewarden.testing.fake import FAKE
 from tests.support.daemon.daemon_harness import HarnessClock
+from tests.support.doubles.fake import FAKE
 from tests.support.store.memory_store import MemoryStore
 from tests.support.values import a_view
 

@@ -32,7 +32,7 @@ def ask(
     harness: DaemonHarness, service: Service = Service.COMPACTION
 ) -> RunGiven | Blocked | NotDue | WouldRun | DoesNotApply:
     """Ask for a run of trips as the API does."""
-    return answered(harness, harness.status.request_run(TRIPS, service, by="a person"))
+    return answered(harness, harness.status.commands.request_run(TRIPS, service, by="a person"))
 
 
 # -- runs
@@ -84,7 +84,7 @@ def test_asking_for_what_is_active_answers_with_that_run(tmp_path: Path) -> None
 def test_asking_never_skips_a_block(tmp_path: Path) -> None:
     """The answer is the block, with its remedy, and no row is made."""
     harness = DaemonHarness(tmp_path)
-    answered(harness, harness.status.pause(TRIPS, reason="migration"))
+    answered(harness, harness.status.commands.pause(TRIPS, reason="migration"))
 
     answer = ask(harness)
 
@@ -121,8 +121,8 @@ def test_somebody_who_no_longer_waits_for_an_answer_does_no_harm(tmp_path: Path)
     harness = DaemonHarness(tmp_path)
     harness.write(1)
     run, pause = (
-        harness.status.request_run(TRIPS, Service.COMPACTION, by="gone"),
-        harness.status.pause(None, reason="gone"),
+        harness.status.commands.request_run(TRIPS, Service.COMPACTION, by="gone"),
+        harness.status.commands.pause(None, reason="gone"),
     )
     assert run.cancel()
     assert pause.cancel()
@@ -139,13 +139,13 @@ def test_somebody_who_no_longer_waits_for_an_answer_does_no_harm(tmp_path: Path)
 def test_a_paused_table_starts_nothing_until_it_is_resumed(tmp_path: Path) -> None:
     """Neither by its policy nor from its queue; resuming looks at it at once."""
     harness = DaemonHarness(tmp_path)
-    answered(harness, harness.status.pause(TRIPS, reason="migration"))
+    answered(harness, harness.status.commands.pause(TRIPS, reason="migration"))
     harness.write(3)
     harness.for_a_while(timedelta(minutes=1))
     assert harness.runs() == []
     assert harness.store.decisions(TRIPS)[0].reason == "paused: migration"
 
-    answered(harness, harness.status.resume(TRIPS))
+    answered(harness, harness.status.commands.resume(TRIPS))
 
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED], within=timedelta(seconds=10))
 
@@ -154,13 +154,13 @@ def test_pausing_everything_stops_every_table(tmp_path: Path) -> None:
     """And ends for every table at once."""
     names = [TableId("a"), TableId("b")]
     harness = DaemonHarness(tmp_path, names=names)
-    answered(harness, harness.status.pause(None, reason="maintenance"))
+    answered(harness, harness.status.commands.pause(None, reason="maintenance"))
     for name in names:
         harness.write(3, name)
     harness.for_a_while()
     assert harness.runs() == []
 
-    answered(harness, harness.status.resume(None))
+    answered(harness, harness.status.commands.resume(None))
 
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED] * 2, within=timedelta(seconds=10))
 
@@ -171,14 +171,14 @@ def test_a_pause_lets_the_step_end_and_refuses_the_next(tmp_path: Path, step: St
     harness = DaemonHarness(tmp_path)
     harness.write(3)
     harness.until_executing(step)
-    answered(harness, harness.status.pause(TRIPS, reason="migration"))
+    answered(harness, harness.status.commands.pause(TRIPS, reason="migration"))
     harness.held_pool.release()
     harness.until(lambda: harness.states() == [RunState.CANCELLED])
     assert harness.runs()[0].outcome == "paused: migration"
     harness.for_a_while()
     assert harness.lake.log_files == 3
 
-    answered(harness, harness.status.resume(TRIPS))
+    answered(harness, harness.status.commands.resume(TRIPS))
 
     harness.until(lambda: harness.lake.log_files == 0)
     assert len(harness.completed(Service.COMPACTION)) == 1
@@ -189,7 +189,7 @@ def test_a_pause_lets_a_commit_end(tmp_path: Path) -> None:
     harness = DaemonHarness(tmp_path)
     harness.write(3)
     harness.until_executing(Step.COMMIT)
-    answered(harness, harness.status.pause(TRIPS, reason="migration"))
+    answered(harness, harness.status.commands.pause(TRIPS, reason="migration"))
     harness.held_pool.release()
 
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED])

@@ -15,9 +15,9 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.control.loop import COALESCE_SECONDS, STORE_REST_SECONDS
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FakeFormat
-from lakewarden.testing.fake.layout import TIMELINE
 from tests.support.daemon.daemon_harness import DaemonHarness, HarnessClock
+from tests.support.doubles.fake import FakeFormat
+from tests.support.doubles.fake.layout import TIMELINE
 from tests.support.store.memory_store import MemoryStore
 
 

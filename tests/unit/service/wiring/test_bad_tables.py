@@ -19,8 +19,8 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage
-from lakewarden.testing.fake import FakeFormat
 from tests.support.daemon.daemon_harness import DaemonHarness
+from tests.support.doubles.fake import FakeFormat
 from tests.support.hudi.hudi_table import HudiTable
 
 BAD, GOOD = TableId("bad"), TableId("good")

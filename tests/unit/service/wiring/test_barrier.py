@@ -32,7 +32,7 @@ def test_where_no_clean_executes_a_writer_is_answered_at_once(tmp_path: Path) ->
     harness = make_harness(tmp_path)
     asked_at = harness.clock.now()
 
-    held = harness.answered(harness.status.hold_cleans(TRIPS, hold=20 * SECOND, wait=SECOND))
+    held = harness.answered(harness.status.commands.hold_cleans(TRIPS, hold=20 * SECOND, wait=SECOND))
 
     assert held == BarrierGranted(id=held.id, waited=timedelta(0), until=asked_at + 20 * SECOND)
     while harness.clock.now() < held.until:
@@ -45,7 +45,7 @@ def test_a_clean_that_executes_is_waited_for(tmp_path: Path) -> None:
     """The answer comes when it has ended, and says how long that took."""
     harness = make_harness(tmp_path)
     harness.until_executing(Step.COMMIT, Service.CLEAN)
-    future = harness.status.hold_cleans(TRIPS, hold=10 * SECOND, wait=60 * SECOND)
+    future = harness.status.commands.hold_cleans(TRIPS, hold=10 * SECOND, wait=60 * SECOND)
     harness.for_a_while(5 * SECOND)
     assert not future.done()
 
@@ -59,7 +59,7 @@ def test_a_clean_that_has_not_begun_to_delete_is_held_at_its_commit(tmp_path: Pa
     """It stands at its question until the hold has run out."""
     harness = make_harness(tmp_path)
     harness.until_executing(Step.EXECUTE, Service.CLEAN)
-    future = harness.status.hold_cleans(TRIPS, hold=10 * SECOND, wait=SECOND)
+    future = harness.status.commands.hold_cleans(TRIPS, hold=10 * SECOND, wait=SECOND)
     harness.held_pool.release()
     held = harness.answered(future)
     harness.until(lambda: harness.at(Step.COMMIT, Service.CLEAN))
@@ -75,7 +75,7 @@ def test_a_wait_that_runs_out_is_an_error_and_holds_nothing(tmp_path: Path) -> N
     """The writer knows that a clean is executing still, and decides for itself."""
     harness = make_harness(tmp_path)
     harness.until_executing(Step.COMMIT, Service.CLEAN)
-    future = harness.status.hold_cleans(TRIPS, hold=10 * SECOND, wait=5 * SECOND)
+    future = harness.status.commands.hold_cleans(TRIPS, hold=10 * SECOND, wait=5 * SECOND)
 
     harness.until(future.done, within=6 * SECOND)
 
@@ -90,7 +90,7 @@ def test_a_clean_of_a_killed_daemon_is_waited_for_too(tmp_path: Path) -> None:
     harness.until_executing(Step.COMMIT, Service.CLEAN)
     harness.compose()
 
-    future = harness.status.hold_cleans(TRIPS, hold=10 * SECOND, wait=60 * SECOND)
+    future = harness.status.commands.hold_cleans(TRIPS, hold=10 * SECOND, wait=60 * SECOND)
     harness.for_a_while(5 * SECOND)
     assert not future.done()
 
@@ -101,11 +101,11 @@ def test_a_clean_of_a_killed_daemon_is_waited_for_too(tmp_path: Path) -> None:
 def test_a_hold_can_be_released_early(tmp_path: Path) -> None:
     """A writer that has committed lets the cleans go on."""
     harness = make_harness(tmp_path)
-    harness.answered(harness.status.hold_cleans(TRIPS, hold=60 * SECOND, wait=SECOND))
+    harness.answered(harness.status.commands.hold_cleans(TRIPS, hold=60 * SECOND, wait=SECOND))
     harness.for_a_while(10 * SECOND)
     assert harness.states(Service.CLEAN) == [RunState.QUEUED]
 
-    harness.answered(harness.status.release_cleans(TRIPS))
+    harness.answered(harness.status.commands.release_cleans(TRIPS))
 
     harness.until(lambda: harness.states(Service.CLEAN) == [RunState.SUCCEEDED], within=5 * SECOND)
 
@@ -113,7 +113,7 @@ def test_a_hold_can_be_released_early(tmp_path: Path) -> None:
 def test_a_hold_of_nothing_is_a_mere_wait(tmp_path: Path) -> None:
     """Cleans go on at once."""
     harness = make_harness(tmp_path)
-    harness.answered(harness.status.hold_cleans(TRIPS, hold=timedelta(0), wait=SECOND))
+    harness.answered(harness.status.commands.hold_cleans(TRIPS, hold=timedelta(0), wait=SECOND))
 
     harness.until(lambda: harness.states(Service.CLEAN) == [RunState.SUCCEEDED], within=15 * SECOND)
 
@@ -124,7 +124,7 @@ def test_a_barrier_is_its_tables_own(tmp_path: Path) -> None:
     harness = DaemonHarness(tmp_path, names=["trips", "orders"], policies=CLEAN)
     for lake in harness.lakes.values():
         prepare(lake)
-    held = harness.answered(harness.status.hold_cleans(TRIPS, hold=60 * SECOND, wait=SECOND))
+    held = harness.answered(harness.status.commands.hold_cleans(TRIPS, hold=60 * SECOND, wait=SECOND))
 
     harness.until(lambda: harness.states(Service.CLEAN, other) == [RunState.SUCCEEDED])
 
@@ -139,7 +139,7 @@ def test_writers_that_hold_again_and_again_starve_no_clean(tmp_path: Path) -> No
     began = harness.clock.now()
     futures = []
     while RunState.SUCCEEDED not in harness.states(Service.CLEAN):
-        futures.append(harness.status.hold_cleans(TRIPS, hold=10 * SECOND, wait=timedelta(0)))
+        futures.append(harness.status.commands.hold_cleans(TRIPS, hold=10 * SECOND, wait=timedelta(0)))
         harness.turn()
         for future in futures:
             if future.done() and future.exception() is None:
@@ -161,7 +161,7 @@ def test_a_barrier_a_compaction_and_a_clean_never_wait_for_each_other(tmp_path: 
     prepare(harness.lake)
     for number in range(60):
         if number % 20 < 10:
-            harness.status.hold_cleans(TRIPS, hold=3 * SECOND, wait=SECOND)
+            harness.status.commands.hold_cleans(TRIPS, hold=3 * SECOND, wait=SECOND)
         harness.turn()
 
     harness.until(
@@ -175,7 +175,7 @@ def test_a_daemon_that_stops_answers_whoever_waits(tmp_path: Path) -> None:
     """Nobody hangs on a daemon that is gone."""
     harness = make_harness(tmp_path, drain=timedelta(0))
     harness.until_executing(Step.COMMIT, Service.CLEAN)
-    future = harness.status.hold_cleans(TRIPS, hold=10 * SECOND, wait=60 * SECOND)
+    future = harness.status.commands.hold_cleans(TRIPS, hold=10 * SECOND, wait=60 * SECOND)
     harness.turn()
     harness.daemon.stop()
     harness.daemon.run()

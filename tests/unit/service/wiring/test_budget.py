@@ -71,7 +71,7 @@ def test_an_approval_lets_the_very_plan_through(tmp_path: Path) -> None:
     harness = blocked(tmp_path)
     (shown,) = harness.view().timeline.pending(Service.CLEAN)
 
-    assert harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="ada"))
+    assert harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
     harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.SUCCEEDED)
 
     assert [i.time for i in harness.completed(Service.CLEAN)] == [shown.time]
@@ -84,23 +84,23 @@ def test_an_approval_lets_the_very_plan_through(tmp_path: Path) -> None:
 def test_an_approval_where_nothing_waits_approves_nothing(tmp_path: Path) -> None:
     """Neither in advance nor twice."""
     harness = DaemonHarness(tmp_path, policies=CLEAN, budget=NOTHING)
-    assert not harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="ada"))
+    assert not harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
     prepare(harness.lake)
     harness.until(lambda: RunState.CANCELLED in harness.states(Service.CLEAN))
     harness.turn()
 
-    assert harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="ada"))
-    assert not harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="bob"))
+    assert harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
+    assert not harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="bob"))
 
 
 def test_an_approval_holds_for_the_plan_that_was_shown_only(tmp_path: Path) -> None:
     """A plan that took its place, however alike, is shown anew."""
     harness = blocked(tmp_path)
-    harness.answered(harness.status.pause(None, reason="hold on"))
-    harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="ada"))
+    harness.answered(harness.status.commands.pause(None, reason="hold on"))
+    harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
     (shown,) = harness.view().timeline.pending(Service.CLEAN)
     harness.lake.withdraw(shown.time)
-    harness.answered(harness.status.resume(None))
+    harness.answered(harness.status.commands.resume(None))
 
     harness.until(lambda: harness.states(Service.CLEAN) == [RunState.CANCELLED] * 2)
 
@@ -112,7 +112,7 @@ def test_questions_and_approvals_survive_a_restart(tmp_path: Path, approved: boo
     """A person who was asked need not be asked again, and what was approved is done."""
     harness = blocked(tmp_path)
     if approved:
-        harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="ada"))
+        harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
 
     harness.compose()
     harness.for_a_while(timedelta(minutes=1))
@@ -124,7 +124,7 @@ def test_questions_and_approvals_survive_a_restart(tmp_path: Path, approved: boo
 def test_an_approved_clean_that_was_cut_off_is_finished_without_asking_again(tmp_path: Path) -> None:
     """It was begun with a person's leave; half of it is worse than all of it."""
     harness = blocked(tmp_path)
-    harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="ada"))
+    harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
     harness.pool.kill(harness.until_executing(Step.COMMIT, Service.CLEAN).id)
     harness.held_pool.release()
 
@@ -155,7 +155,7 @@ def test_resuming_a_table_withdraws_the_question(tmp_path: Path) -> None:
     harness = blocked(tmp_path)
     asked = len(harness.runs(Service.CLEAN))
 
-    harness.answered(harness.status.resume(TRIPS))
+    harness.answered(harness.status.commands.resume(TRIPS))
 
     harness.until(lambda: len(harness.runs(Service.CLEAN)) > asked)
     harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.CANCELLED)
@@ -174,7 +174,7 @@ def test_the_first_clean_of_a_table_waits_for_an_approval_of_its_numbers(tmp_pat
         reason="would delete 1 file in the first clean of the table", remedy=APPROVE
     )
     assert harness.lake.file_versions == 2
-    assert harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="ada"))
+    assert harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
     harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.SUCCEEDED)
     prepare(harness.lake)
     harness.until(lambda: len(harness.completed(Service.CLEAN)) == 2)
@@ -183,7 +183,7 @@ def test_the_first_clean_of_a_table_waits_for_an_approval_of_its_numbers(tmp_pat
 def test_a_first_clean_is_asked_for_once_and_not_after_each_restart(tmp_path: Path) -> None:
     """The runs in the store say that the table was cleaned."""
     harness = blocked(tmp_path, budget=FIRST)
-    harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="ada"))
+    harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
     harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.SUCCEEDED)
     harness.compose()
     prepare(harness.lake)
@@ -202,12 +202,12 @@ def test_a_first_clean_that_nobody_approved_is_asked_for_after_a_restart_too(tmp
 def test_a_larger_first_clean_than_was_shown_asks_again(tmp_path: Path) -> None:
     """The approval bounds it: it counts for the plan that was shown."""
     harness = blocked(tmp_path, budget=FIRST)
-    harness.answered(harness.status.pause(None, reason="hold on"))
-    harness.answered(harness.status.approve(TRIPS, Service.CLEAN, by="ada"))
+    harness.answered(harness.status.commands.pause(None, reason="hold on"))
+    harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
     (shown,) = harness.view().timeline.pending(Service.CLEAN)
     harness.lake.withdraw(shown.time)
     prepare(harness.lake)
-    harness.answered(harness.status.resume(None))
+    harness.answered(harness.status.commands.resume(None))
 
     harness.until(lambda: harness.states(Service.CLEAN) == [RunState.CANCELLED] * 2)
     harness.turn()

@@ -12,8 +12,8 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.proof import Check
 from lakewarden.planners.model.table import ActWhen
 from lakewarden.service.model.rows import DecisionRow
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 
@@ -31,7 +31,7 @@ def test_a_restart_reports_no_decision_that_the_store_has_already(tmp_path: Path
     """10,000 blocked tables do not fill the log at each start, and their rows are not written again."""
     store = CountingStore()
     harness = DaemonHarness(tmp_path, policies=COMPACT_AND_CLEAN, store=store)
-    harness.status.pause(TRIPS, reason="a test")
+    harness.status.commands.pause(TRIPS, reason="a test")
     harness.for_a_while()
     assert [type(decision) for _, decision in harness.recorded.decisions[-2:]] == [Blocked, Blocked]
     written = store.written
@@ -73,7 +73,7 @@ def test_the_proof_of_a_table_is_judged_once_for_all_its_services(tmp_path: Path
 def test_what_changed_while_no_daemon_ran_is_reported_at_the_start(tmp_path: Path) -> None:
     """The log has the end of each block whose beginning it has."""
     harness = DaemonHarness(tmp_path, policies=COMPACT_AND_CLEAN)
-    harness.status.pause(TRIPS, reason="a test")
+    harness.status.commands.pause(TRIPS, reason="a test")
     harness.for_a_while()
     assert harness.recorded.unblocks == []
     harness.store.resume(TRIPS)
@@ -99,7 +99,7 @@ def test_the_history_has_a_row_for_each_change_and_none_for_other_numbers_in_a_r
     assert harness.decision(Service.CLEAN) != first
     assert len(harness.store.decision_changes(TRIPS)) == len(before)
 
-    harness.status.pause(TRIPS, reason="a test")
+    harness.status.commands.pause(TRIPS, reason="a test")
     harness.for_a_while()
     [clean, _] = harness.store.decision_changes(TRIPS, service=Service.CLEAN)
     assert (clean.decision.decision, clean.decision.reason) == ("Blocked", harness.decision(Service.CLEAN).reason)

@@ -15,8 +15,8 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.model.found import FoundTables
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FakeTable
 from tests.support.daemon.daemon_harness import COMPACT, DaemonHarness
+from tests.support.doubles.fake import FakeTable
 
 EVERY = timedelta(minutes=2)
 ORDERS = TableId("lake.orders")

@@ -19,7 +19,7 @@ from tests.support.daemon.daemon_harness import TRIPS, DaemonHarness
 
 def dry_run(harness: DaemonHarness) -> DryRun:
     """Ask for a dry run of a compaction, and return the answer."""
-    asked = harness.status.dry_run(TRIPS, Service.COMPACTION)
+    asked = harness.status.commands.dry_run(TRIPS, Service.COMPACTION)
     harness.until(asked.done)
     return asked.result(timeout=0)
 
@@ -40,7 +40,7 @@ def test_it_says_what_the_request_then_does_and_leaves_no_trace(tmp_path: Path, 
     assert found.view.backlogs[Service.COMPACTION].commits == commits
     assert (harness.runs(), list(harness.status.acts())) == ([], [])
     assert not harness.view().timeline.pending(Service.COMPACTION)
-    harness.status.request_run(TRIPS, Service.COMPACTION, by="ada")
+    harness.status.commands.request_run(TRIPS, Service.COMPACTION, by="ada")
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED])
 
 
@@ -48,12 +48,12 @@ def test_a_block_is_the_answer(tmp_path: Path) -> None:
     """The request would be refused, with the same reason."""
     harness = DaemonHarness(tmp_path)
     harness.write(2)
-    harness.status.pause(TRIPS, reason="a migration")
+    harness.status.commands.pause(TRIPS, reason="a migration")
     found = dry_run(harness)
 
     assert isinstance(found.decision, Blocked)
     assert "a migration" in found.decision.reason
-    asked = harness.status.request_run(TRIPS, Service.COMPACTION, by="ada")
+    asked = harness.status.commands.request_run(TRIPS, Service.COMPACTION, by="ada")
     harness.until(asked.done)
     assert asked.result(timeout=0) == found.decision
 
@@ -84,7 +84,7 @@ def test_a_table_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     harness.write(3)
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED])
     shutil.rmtree(harness.lake.folder)
-    asked = harness.status.dry_run(TRIPS, Service.COMPACTION)
+    asked = harness.status.commands.dry_run(TRIPS, Service.COMPACTION)
     harness.until(asked.done)
 
     with pytest.raises(LakewardenError):

@@ -15,10 +15,10 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Mode, Policy, TableId
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FakeTable
-from lakewarden.testing.fake.programs import LOG_FILE_BYTES
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness, HarnessClock, prepare
+from tests.support.doubles.fake import FakeTable
+from tests.support.doubles.fake.programs import LOG_FILE_BYTES
+from tests.support.doubles.fake_pool import FakePool
 
 
 def test_a_dirty_table_is_compacted_and_its_run_is_in_the_store(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_table_that_is_not_trusted_to_us_is_never_touched(tmp_path: Path, mode
     harness = DaemonHarness(tmp_path, mode=mode)
     harness.write(5)
     before = harness.view().timeline
-    harness.status.request_run(TRIPS, Service.COMPACTION, by="a person")
+    harness.status.commands.request_run(TRIPS, Service.COMPACTION, by="a person")
     harness.for_a_while()
 
     assert harness.runs() == []

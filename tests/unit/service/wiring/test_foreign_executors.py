@@ -59,7 +59,7 @@ def test_resuming_the_table_trusts_it_again(tmp_path: Path) -> None:
     harness.until_executing(Step.EXECUTE)
     completed_under_our_run(harness)
 
-    harness.answered(harness.status.resume(TRIPS))
+    harness.answered(harness.status.commands.resume(TRIPS))
     harness.write(3)
 
     harness.until(lambda: harness.states() == [RunState.CANCELLED, RunState.SUCCEEDED])
@@ -81,7 +81,7 @@ def test_a_plan_of_ours_that_nobody_of_us_was_at_is_watched(tmp_path: Path) -> N
     harness = DaemonHarness(tmp_path)
     harness.write(3)
     harness.until_executing(Step.PLAN)
-    harness.answered(harness.status.pause(TRIPS, reason="migration"))
+    harness.answered(harness.status.commands.pause(TRIPS, reason="migration"))
     harness.held_pool.release()
     harness.until(lambda: harness.states() == [RunState.CANCELLED])
     harness.for_a_while()
@@ -93,7 +93,7 @@ def test_a_plan_of_ours_that_nobody_of_us_was_at_is_watched(tmp_path: Path) -> N
     harness.for_a_while()
     assert harness.status._statuses._requests._service_states._rows[TRIPS, Service.COMPACTION].quarantined is not None
 
-    harness.answered(harness.status.resume(TRIPS))
+    harness.answered(harness.status.commands.resume(TRIPS))
     harness.for_a_while()
     assert not is_blocked_by(harness, ours.time)
 

@@ -21,8 +21,8 @@ from lakewarden.service.model.run import RunState
 from lakewarden.service.reporting.explain.assembly import explain
 from lakewarden.service.reporting.explain.text import written_out
 from lakewarden.service.state import lock_proofs
-from lakewarden.testing.fake import FAKE
 from tests.support.daemon.daemon_harness import START, TRIPS, DaemonHarness
+from tests.support.doubles.fake import FAKE
 
 LOCK = "/hudi/trips of ZooKeeper zk:2181"
 
@@ -141,7 +141,7 @@ def test_a_person_who_has_mended_the_writers_resumes_the_table(tmp_path: Path, l
     commit(harness, None, times=4)
     assert verdict(harness) is ProofState.DISPROVED
 
-    answer = harness.status.resume(TRIPS)
+    answer = harness.status.commands.resume(TRIPS)
     harness.answered(answer)
     commit(harness, lock, times=2)
     assert harness.runs() == []

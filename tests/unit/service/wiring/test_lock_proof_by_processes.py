@@ -23,7 +23,7 @@ from lakewarden.service.events.listener import Listener
 from lakewarden.service.state.readers.processes import ProcessReaders
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.wiring.daemon import compose
-from lakewarden.testing.fake_pool import FakePool
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.hudi.hudi_table import HudiTable
 from tests.support.hudi.zookeeper_node import ZookeeperNode, zookeeper_node
 from tests.support.store.memory_store import MemoryStore

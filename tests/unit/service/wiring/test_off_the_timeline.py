@@ -12,8 +12,8 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake.options import FakeArchiveOptions
 from tests.support.daemon.daemon_harness import COMPACT, DaemonHarness
+from tests.support.doubles.fake.options import FakeArchiveOptions
 
 ARCHIVE = {Service.ARCHIVE: Policy(trigger=NumCommits(at_least=5), options=FakeArchiveOptions(instants_retained=2))}
 

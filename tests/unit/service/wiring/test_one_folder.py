@@ -21,8 +21,8 @@ from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FAKE, FakeFormat, FakeTable
 from tests.support.daemon.daemon_harness import START, DaemonHarness, HarnessClock
+from tests.support.doubles.fake import FAKE, FakeFormat, FakeTable
 
 ONE, TWO = TableId("one"), TableId("two")
 NAMES = {ONE: "catalog://lake/db.one", TWO: "catalog://lake/db.two"}
@@ -80,7 +80,7 @@ def test_two_tables_in_one_folder_are_blocked_by_name_before_any_run(
         assert decision.code == "registered_twice"
     assert "compaction plan Granted" not in harness.recorded.lines
     assert harness.lakes[ONE].log_files == 3
-    asked = harness.answered(harness.status.request_run(ONE, Service.COMPACTION, by="ada"))
+    asked = harness.answered(harness.status.commands.request_run(ONE, Service.COMPACTION, by="ada"))
     assert isinstance(asked, Blocked)
 
 

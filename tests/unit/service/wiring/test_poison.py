@@ -18,8 +18,8 @@ from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.settle import Consequence, Gone, Shown, clears, settle
 from lakewarden.service.state.service_states import STRIKES, ServiceStates
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness, HarnessClock, prepare
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.pool.poison import DeadlyPool, Killed, PoisonedPool
 from tests.support.store.memory_store import MemoryStore
 from tests.support.values import a_run

@@ -29,9 +29,9 @@ from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.in_force import Tables, TablesInForce, with_rows
 from lakewarden.service.wiring.registering import Registrar
 from lakewarden.service.wiring.reloading import Reloader
-from lakewarden.testing.fake import FakeTable
-from lakewarden.testing.formats import TEST_FORMATS
 from tests.support.daemon.daemon_harness import DaemonHarness
+from tests.support.doubles.fake import FakeTable
+from tests.support.doubles.formats import TEST_FORMATS
 from tests.support.store.memory_store import MemoryStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -23,9 +23,9 @@ from lakewarden.service.model.configuring.reload import ReloadOutcome
 from lakewarden.service.model.found import Source
 from lakewarden.service.wiring.in_force import Tables, TablesInForce
 from lakewarden.service.wiring.reloading import Reloader
-from lakewarden.testing.fake import FakeTable
-from lakewarden.testing.formats import TEST_FORMATS
 from tests.support.daemon.daemon_harness import DaemonHarness
+from tests.support.doubles.fake import FakeTable
+from tests.support.doubles.formats import TEST_FORMATS
 
 TRIPS = TableId("trips")
 

@@ -43,7 +43,7 @@ def test_a_table_that_is_restored_under_us_is_put_in_quarantine(tmp_path: Path) 
     harness.for_a_while()
     assert harness.states() == [RunState.SUCCEEDED]
 
-    harness.answered(harness.status.resume(TRIPS))
+    harness.answered(harness.status.commands.resume(TRIPS))
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED, RunState.SUCCEEDED])
 
 

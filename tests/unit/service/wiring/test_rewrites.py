@@ -26,7 +26,7 @@ def ask(
     harness: DaemonHarness, service: Service = Service.COMPACTION, *, dry_run: bool = False
 ) -> RunGiven | Blocked | NotDue | WouldRun | DoesNotApply:
     """Ask for a rewrite of all files of trips as the API does."""
-    asked = harness.status.request_run(TRIPS, service, by="ada", rewrite_all=True, dry_run=dry_run)
+    asked = harness.status.commands.request_run(TRIPS, service, by="ada", rewrite_all=True, dry_run=dry_run)
     return answered(harness, asked)
 
 
@@ -150,7 +150,7 @@ def test_a_block_is_not_skipped_and_keeps_no_request(tmp_path: Path) -> None:
     """A paused table gets no request that would begin by itself later."""
     harness = DaemonHarness(tmp_path)
     harness.write(1)
-    answered(harness, harness.status.pause(TRIPS, reason="hands off"))
+    answered(harness, harness.status.commands.pause(TRIPS, reason="hands off"))
 
     assert ask(harness) == Blocked(reason="paused: hands off", remedy="resume it")
     assert harness.store.rewrites() == []
@@ -163,8 +163,8 @@ def test_a_rewrite_that_is_withdrawn_begins_no_further_run(tmp_path: Path) -> No
     ask(harness)
     harness.until_executing(Step.COMMIT)
 
-    assert answered(harness, harness.status.end_rewrite(TRIPS, Service.COMPACTION))
-    assert not answered(harness, harness.status.end_rewrite(TRIPS, Service.COMPACTION))
+    assert answered(harness, harness.status.commands.end_rewrite(TRIPS, Service.COMPACTION))
+    assert not answered(harness, harness.status.commands.end_rewrite(TRIPS, Service.COMPACTION))
     harness.held_pool.release()
     harness.until(harness.at_rest)
     harness.for_a_while()

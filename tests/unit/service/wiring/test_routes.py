@@ -11,9 +11,9 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Route, Table
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FakeFormat
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import TRIPS, DaemonHarness, HoldingPool
+from tests.support.doubles.fake import FakeFormat
+from tests.support.doubles.fake_pool import FakePool
 
 GIB = 2**30
 TO_THE_CLUSTER = (Route(spark="cluster", plan_at_least=10 * GIB),)
@@ -85,7 +85,7 @@ def test_what_stops_a_run_reaches_the_workers_that_have_it(tmp_path: Path) -> No
     harness.for_a_while(timedelta(seconds=5))
     (run,) = harness.runs()
     assert list(cluster.progress()) == [run.id]
-    harness.answered(harness.status.cancel(TRIPS, run.id))
+    harness.answered(harness.status.commands.cancel(TRIPS, run.id))
     harness.until(lambda: harness.states()[0] is RunState.CANCELLED)
     assert not cluster.progress()
 

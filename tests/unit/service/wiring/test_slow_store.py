@@ -15,10 +15,10 @@ from lakewarden.service.state.readers.port import InlineReaders
 from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.wiring.daemon import compose
-from lakewarden.testing.fake import FAKE, FakeTable
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT, EventRecorder, HarnessClock
 from tests.support.daemon.late_readers import LateReaders
+from tests.support.doubles.fake import FAKE, FakeTable
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 NEAR, FAR = TableId("near"), TableId("far")
@@ -99,7 +99,7 @@ def test_a_permit_is_given_on_a_look_that_took_long(tmp_path: Path) -> None:
 def test_a_person_who_asks_for_a_run_waits_for_the_table_and_nobody_else_does(tmp_path: Path) -> None:
     """The control thread goes on meanwhile."""
     scene = Scene(tmp_path, writes=1)
-    asked = scene.composed.status.request_run(FAR, Service.COMPACTION, by="a person")
+    asked = scene.composed.status.commands.request_run(FAR, Service.COMPACTION, by="a person")
     scene.turn(10)
     assert not asked.done()
     while scene.readers.asked:

@@ -21,8 +21,8 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FakeTable
 from tests.support.daemon.daemon_harness import TRIPS, DaemonHarness
+from tests.support.doubles.fake import FakeTable
 from tests.support.hudi.hudi_table import HudiTable
 
 LONG = timedelta(minutes=30)

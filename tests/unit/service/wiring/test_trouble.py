@@ -18,9 +18,9 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import RunState
-from lakewarden.testing.fake import FakeFormat
-from lakewarden.testing.fake_pool import FakePool
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness, prepare
+from tests.support.doubles.fake import FakeFormat
+from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore
 
 BAD, GOOD = TableId("bad"), TableId("good")
@@ -284,13 +284,13 @@ def test_an_error_of_the_store_is_the_answer_to_who_asked(tmp_path: Path) -> Non
     harness = FlakyHarness(tmp_path, store=store)
     harness.lake.write()
     store.fails = lambda _: True
-    future = harness.status.request_run(TRIPS, Service.COMPACTION, by="a person")
+    future = harness.status.commands.request_run(TRIPS, Service.COMPACTION, by="a person")
     harness.turn()
     error = future.exception(timeout=0)
     assert isinstance(error, LakewardenError)
 
     store.fails = lambda _: False
-    harness.status.request_run(TRIPS, Service.COMPACTION, by="a person")
+    harness.status.commands.request_run(TRIPS, Service.COMPACTION, by="a person")
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED])
 
 

@@ -19,8 +19,8 @@ from lakewarden.planners.model.timeline import Fate, Timeline
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.testing.fake import FakeFormat
 from tests.support.daemon.daemon_harness import DaemonHarness
+from tests.support.doubles.fake import FakeFormat
 from tests.support.store.memory_store import MemoryStore
 
 ODD, GOOD = TableId("odd"), TableId("good")
@@ -142,7 +142,7 @@ def test_a_command_that_meets_a_defect_gets_an_answer(tmp_path: Path) -> None:
     harness = DaemonHarness(tmp_path, store=store)
     harness.for_a_while()
     store.broken = True
-    asked = harness.status.request_run(TableId("trips"), Service.COMPACTION, by="a person")
+    asked = harness.status.commands.request_run(TableId("trips"), Service.COMPACTION, by="a person")
     harness.lake.write()
     harness.until(asked.done)
     with pytest.raises(UnknownError, match="unexpected KeyError"):

@@ -48,7 +48,7 @@ def test_what_a_person_asked_for_is_not_too_late(tmp_path: Path) -> None:
     """A request skips the window, also where its run has to wait."""
     harness = DaemonHarness(tmp_path, policies=AT_FIRST)
     harness.lake.write()
-    harness.status.request_run(TRIPS, Service.COMPACTION, by="a person")
+    harness.status.commands.request_run(TRIPS, Service.COMPACTION, by="a person")
     waits_beyond_the_window(harness)
 
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED])

@@ -6,13 +6,16 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from lakewarden.executors import points
-from lakewarden.executors.contract import Assignment
+from lakewarden.executors.contract import Assignment, Program, Steps
 from lakewarden.executors.points import Point
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.hudi.client.errors import LockHeldError, on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import RunObservations
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
@@ -33,12 +36,15 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.settings import Settings
 
 _UNTIL_A_GAP = timedelta(seconds=10)
 _BEGUN_UNDER_THE_LOCK = 9
 """From this table version on all writers make their first file under the table's lock (read: 1.1.1 and 1.2.0). A writer
 of 1.0.2 makes its instant's time under the lock, and the file a moment later."""
 _UNTIL_A_FIRST_FILE = timedelta(milliseconds=300)
+
+_Options = TypeVar("_Options", bound=Settings)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,3 +220,19 @@ def _index_switches(assignment: Assignment, options: HudiTableOptions, storage: 
     if instant is not None:
         raise TemporaryError(f"an index is being built (indexing {instant}): nothing is committed beside it")
     return switches(indexes)
+
+
+def program(
+    steps: Callable[[OpenTable, _Options], Steps],
+    options: type[_Options],
+    *,
+    settings: Callable[[_Options], Mapping[str, str]] = lambda _options: {},
+) -> Callable[..., Program]:
+    """Return the program that takes these steps on an open table, with the service's own `hoodie.*` settings."""
+
+    def opened(
+        session: Any, assignment: Assignment, storage: Storage, clock: Clock, given: _Options
+    ) -> AbstractContextManager[OpenTable]:
+        return open_table(session, assignment, storage, service=settings(given), clock=clock)
+
+    return partial(Bracket, opened=opened, steps=steps, options=options)

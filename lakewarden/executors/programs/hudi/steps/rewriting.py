@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lakewarden.executors.contract import Plan
+from lakewarden.executors.programs.bracket import undertaken
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import compacted_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.executors.programs.hudi.steps.undone import completed_writes, require_not_undone, writes_named_by
-from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, Service

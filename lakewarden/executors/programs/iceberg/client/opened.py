@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from lakewarden.executors.contract import Assignment
+from lakewarden.executors.contract import Assignment, Program, Steps
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.open_catalogs import (
     CATALOGS,
@@ -38,6 +41,7 @@ from lakewarden.planners.model.errors import LakewardenError, PermanentError, Yi
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage.locations import named_in_catalog
 
 _CATALOG: TypeAdapter[Catalog] = TypeAdapter(Catalog)
@@ -45,6 +49,8 @@ _VENDED = VendedFiles(Pointers())
 """The storages of this process."""
 
 _CATALOG_KEY = "spark.sql.catalog."
+
+_Options = TypeVar("_Options", bound=Settings)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -223,3 +229,14 @@ def _by_path(session: Any, assignment: Assignment) -> Any:
     configuration = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - pyspark's own access to py4j
     hadoop_tables = session.sparkContext._jvm.org.apache.iceberg.hadoop.HadoopTables  # noqa: SLF001
     return hadoop_tables(configuration).load(assignment.location)
+
+
+def program(steps: Callable[[OpenTable, _Options], Steps], options: type[_Options]) -> Callable[..., Program]:
+    """Return the program that takes these steps on an open table."""
+
+    def opened(
+        session: Any, assignment: Assignment, storage: Storage, clock: Clock, _options: _Options
+    ) -> AbstractContextManager[OpenTable]:
+        return open_table(session, assignment, storage, clock=clock)
+
+    return partial(Bracket, opened=opened, steps=steps, options=options)

@@ -6,14 +6,17 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from lakewarden.executors.contract import Assignment
+from lakewarden.executors.contract import Assignment, Program, Steps
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.paimon.client.core_tables import java_table
 from lakewarden.executors.programs.paimon.client.errors import translated
 from lakewarden.planners.formats.paimon.backlog.blockers import blockers
@@ -34,12 +37,15 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Policy, Table
 from lakewarden.planners.ports import ConditionalWrites, Storage
+from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage import canonical_location
 from lakewarden.planners.storage.scattered import ScatteredStorage
 from lakewarden.planners.triggers import NumCommits
 
 _CATALOG: TypeAdapter[Any] = TypeAdapter(Catalog)
 _DENSE_STATISTICS = "metadata.stats-dense-store"
+
+_Options = TypeVar("_Options", bound=Settings)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -174,3 +180,14 @@ def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock:
             )
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def program(steps: Callable[[OpenTable, _Options], Steps], options: type[_Options]) -> Callable[..., Program]:
+    """Return the program that takes these steps on an open table."""
+
+    def opened(
+        session: Any, assignment: Assignment, storage: Storage, clock: Clock, _options: _Options
+    ) -> AbstractContextManager[OpenTable]:
+        return open_table(session, assignment, storage, clock=clock)
+
+    return partial(Bracket, opened=opened, steps=steps, options=options)

@@ -26,8 +26,8 @@ from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.testing.fake import FakeFormat
 from tests.support.daemon.daemon_harness import DaemonHarness, HarnessClock
+from tests.support.doubles.fake import FakeFormat
 from tests.support.iceberg.iceberg_table import IcebergTable
 
 BAD, GOOD = TableId("bad"), TableId("good")

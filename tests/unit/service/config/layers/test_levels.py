@@ -18,7 +18,7 @@ from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.config.layers.patterns import in_share
 from lakewarden.service.config.loading import Config, load
 from lakewarden.service.control.sources import sources_of
-from lakewarden.testing.formats import TEST_FORMATS
+from tests.support.doubles.formats import TEST_FORMATS
 
 LEVELS = """\
 defaults: {budget: {files: 5, percent: 50}, labels: {team: data}}

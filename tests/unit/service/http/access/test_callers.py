@@ -30,10 +30,10 @@ def _identify(key: bytes) -> Caller | None:
     return ALICE if key == KEY else None
 
 
-def _sent(headers: Headers, path: str = "/v1/tables", *, with_keys: bool = True) -> tuple[Any, list[Refusal]]:
+def _sent(headers: Headers, path: str = "/v1/tables", *, with_keys: bool = True) -> tuple[Any, list[str]]:
     """Return the caller that the application saw (None: it was not asked), and what was refused."""
     seen: list[Caller] = []
-    refused: list[Refusal] = []
+    refused: list[str] = []
 
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
         seen.append(scope[CALLER])

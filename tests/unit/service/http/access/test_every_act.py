@@ -27,9 +27,9 @@ from lakewarden.service.model.run import RunState
 from lakewarden.service.wiring.in_force import Tables, TablesInForce
 from lakewarden.service.wiring.registering import Registrar
 from lakewarden.service.wiring.reloading import Reloader
-from lakewarden.testing.fake import FAKE
-from lakewarden.testing.formats import TEST_FORMATS
 from tests.support.daemon.daemon_harness import prepare
+from tests.support.doubles.fake import FAKE
+from tests.support.doubles.formats import TEST_FORMATS
 from tests.unit.service.http.conftest import ServedDaemon
 
 CHANGES_NOTHING = {"discover_now": "it reads sources earlier than they are read anyway"}

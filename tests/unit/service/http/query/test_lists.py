@@ -14,7 +14,7 @@ from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.query.lists import TableFilter
 from lakewarden.service.http.query.pages import cut

@@ -23,7 +23,7 @@ from lakewarden.service.model.configuring.registration import (
     RegistrationRefusedError,
     any_registration,
 )
-from lakewarden.testing.fake import FAKE
+from tests.support.doubles.fake import FAKE
 from tests.unit.service.http.conftest import ServedDaemon
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

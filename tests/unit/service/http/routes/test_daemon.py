@@ -12,7 +12,7 @@ from lakewarden.service.config.loading import load
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.redacted import ConfigurationPart, Redacted
 from lakewarden.service.http.server import HttpServer
-from lakewarden.testing.formats import TEST_FORMATS
+from tests.support.doubles.formats import TEST_FORMATS
 from tests.unit.service.http.conftest import ServedDaemon
 
 CONFIGURATION = """

@@ -8,7 +8,7 @@ from lakewarden.planners.model.decision import Blocked, Due
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.routes.fleet import summary
 from tests.unit.service.http.conftest import ServedDaemon
 

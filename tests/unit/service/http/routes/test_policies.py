@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lakewarden.service.config.loading import load
 from lakewarden.service.http.routes.policies import policies_of
-from lakewarden.testing.formats import TEST_FORMATS
+from tests.support.doubles.formats import TEST_FORMATS
 from tests.unit.service.http.conftest import ServedDaemon
 
 CONFIGURATION = """

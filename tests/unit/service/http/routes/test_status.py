@@ -10,7 +10,7 @@ from lakewarden.planners.model.decision import Blocked, Due, NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.routes.status import blocked_of
 from lakewarden.service.model.reasons import CODES
 from lakewarden.service.model.run import RunState

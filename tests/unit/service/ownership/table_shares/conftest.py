@@ -22,8 +22,8 @@ from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.wiring.daemon import compose
-from lakewarden.testing.fake import FAKE, FakeTable
 from tests.support.daemon.daemon_harness import COMPACT, START, EventRecorder, HoldingPool
+from tests.support.doubles.fake import FAKE, FakeTable
 from tests.support.store.memory_store import MemoryStore
 
 LEASE = timedelta(seconds=30)

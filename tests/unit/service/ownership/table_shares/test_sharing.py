@@ -216,13 +216,13 @@ def test_a_pause_reaches_every_replica(cluster: Cluster) -> None:
     """A person tells one of them; within a share's period the others hold still, and go on after the resume."""
     one, two = cluster.open("one"), cluster.open("two")
     cluster.until_shared()
-    one.status.pause(None, reason="lunch")
+    one.status.commands.pause(None, reason="lunch")
     cluster.for_a_while(LEASE / 3)
     cluster.write(two.owned[0])
     cluster.for_a_while()
     assert cluster.store.runs() == []
 
-    one.status.resume(None)
+    one.status.commands.resume(None)
 
     cluster.until(lambda: cluster.completed(two.owned[0]) != [])
 

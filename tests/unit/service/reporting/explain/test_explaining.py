@@ -19,7 +19,7 @@ from lakewarden.planners.model.view import (
     WriterActivity,
 )
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.explain import TableExplanation, explain, written_out

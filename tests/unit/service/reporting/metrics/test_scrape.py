@@ -74,7 +74,7 @@ def test_a_table_that_needs_an_operator_gets_series_of_its_own(tmp_path: Path) -
     scraped.harness.for_a_while()
     assert scraped.tables() == {"t0", "t1", OTHER}
 
-    scraped.harness.status.pause(TableId("t7"), reason="a test")
+    scraped.harness.status.commands.pause(TableId("t7"), reason="a test")
     scraped.harness.turn()
     scraped.harness.turn()
     assert scraped.value("lakewarden_table_service_blocked", table=OTHER, service="clean") == 1
@@ -192,7 +192,9 @@ def test_a_service_in_quarantine_and_an_owned_tables_poll_interval_are_seen(tmp_
     assert scraped.value("lakewarden_table_service_quarantined", **where) == 0
     assert scraped.value("lakewarden_table_poll_interval_seconds", table="trips") == 10
 
-    scraped.harness.answered(scraped.harness.status.quarantine(TableId("trips"), Service.CLEAN, reason="a test"))
+    scraped.harness.answered(
+        scraped.harness.status.commands.quarantine(TableId("trips"), Service.CLEAN, reason="a test")
+    )
     scraped.harness.for_a_while()
 
     assert scraped.value("lakewarden_table_service_quarantined", **where) == 1

@@ -22,8 +22,8 @@ from lakewarden.planners.reading.observing import Answers, ObservationAnswer, Ob
 from lakewarden.service.config.reading import ReadingSettings
 from lakewarden.service.state.readers.port import EndReason
 from lakewarden.service.state.readers.processes import ProcessReaders
-from lakewarden.testing.fake import FakeTable
 from tests.support.daemon.unruly_reader import COMMAND, READS, RELEASED
+from tests.support.doubles.fake import FakeTable
 from tests.support.waiting import eventually
 
 SOON = 300.0

@@ -6,9 +6,9 @@ import sys
 
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.executors.worker.main import main
-from lakewarden.testing import instruments
-from lakewarden.testing.fake import FAKE
-from lakewarden.testing.fake.programs import FAKE_PROGRAMS
+from tests.support.doubles import instruments
+from tests.support.doubles.fake import FAKE
+from tests.support.doubles.fake.programs import FAKE_PROGRAMS
 
 if __name__ == "__main__":
     instruments.install()

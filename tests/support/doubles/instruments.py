@@ -11,9 +11,9 @@ from lakewarden.executors import points
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.step import Step
-from lakewarden.testing import fault_points, witness
-from lakewarden.testing.fault_points import FaultPoints
-from lakewarden.testing.witness import Witness
+from tests.support.doubles import fault_points, witness
+from tests.support.doubles.fault_points import FaultPoints
+from tests.support.doubles.witness import Witness
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

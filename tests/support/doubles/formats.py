@@ -6,6 +6,6 @@ from collections.abc import Mapping
 
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
-from lakewarden.testing.fake import FAKE
+from tests.support.doubles.fake import FAKE
 
 TEST_FORMATS: Mapping[str, TableFormat] = {**FORMATS, FAKE.name: FAKE}

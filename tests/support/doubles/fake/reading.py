@@ -16,7 +16,7 @@ from lakewarden.planners.ports import (
     FileEntry,
     Storage,
 )
-from lakewarden.testing.fake.layout import (
+from tests.support.doubles.fake.layout import (
     PROPERTIES,
     WINDOW,
     FakeAction,

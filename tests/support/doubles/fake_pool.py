@@ -28,7 +28,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.testing.fake.programs import FakeArchive, FakeClean, FakeClustering, FakeCompaction
+from tests.support.doubles.fake.programs import FakeArchive, FakeClean, FakeClustering, FakeCompaction
 
 
 @dataclass(kw_only=True, slots=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, FormatPrograms, Plan, Steps
-from lakewarden.executors.programs.undertaking import undertaken
+from lakewarden.executors.programs.bracket import undertaken
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.ports import Storage
-from lakewarden.testing.fake.options import FakeArchiveOptions, FakeCleanOptions
-from lakewarden.testing.fake.table import FakeTable
+from tests.support.doubles.fake.options import FakeArchiveOptions, FakeCleanOptions
+from tests.support.doubles.fake.table import FakeTable
 
 
 class FakeCompaction:

@@ -19,23 +19,24 @@ from lakewarden.planners.ports import (
     Contradiction,
     Measured,
     Observation,
+    Sign,
     Storage,
     WriterEngine,
     WriterOption,
 )
 from lakewarden.planners.settings import Settings
-from lakewarden.testing.fake.layout import (
+from tests.support.doubles.fake.layout import (
     HEARTBEATS,
     TIMELINE,
 )
-from lakewarden.testing.fake.options import (
+from tests.support.doubles.fake.options import (
     FakeArchiveOptions,
     FakeCleanOptions,
     FakeClusteringOptions,
     FakeCompactionOptions,
     FakeTableOptions,
 )
-from lakewarden.testing.fake.reading import (
+from tests.support.doubles.fake.reading import (
     FakeReading,
     backlog_of,
     failures_of,
@@ -58,35 +59,17 @@ class FakeFormat(NamedByPath):
     A table without a lock (`locked: false`) has a blocker, as real tables do.
     """
 
-    @property
-    def name(self) -> str:
-        """Return `fake`."""
-        return "fake"
-
-    @property
-    def table_options(self) -> type[Settings]:
-        """Return the type of the options of a fake table."""
-        return FakeTableOptions
-
-    @property
-    def services(self) -> Mapping[Service, type[Settings]]:
-        """Return the services, with the types of their options."""
-        return {
-            Service.COMPACTION: FakeCompactionOptions,
-            Service.CLUSTERING: FakeClusteringOptions,
-            Service.CLEAN: FakeCleanOptions,
-            Service.ARCHIVE: FakeArchiveOptions,
-        }
-
-    @property
-    def first_services(self) -> tuple[Service, ...]:
-        """Return none."""
-        return ()
-
-    @property
-    def sign(self) -> None:
-        """Return None."""
-        return
+    name = "fake"
+    table_options: type[Settings] = FakeTableOptions
+    services: Mapping[Service, type[Settings]] = {
+        Service.COMPACTION: FakeCompactionOptions,
+        Service.CLUSTERING: FakeClusteringOptions,
+        Service.CLEAN: FakeCleanOptions,
+        Service.ARCHIVE: FakeArchiveOptions,
+    }
+    writer_engines: tuple[WriterEngine, ...] = SPARK, FLINK
+    first_services: tuple[Service, ...] = ()
+    sign: Sign | None = None
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return nothing. All options of a fake table may be combined."""
@@ -95,11 +78,6 @@ class FakeFormat(NamedByPath):
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
         """Return the name that a table would have in a catalog. There are no catalogs of fake tables."""
         return f"catalog://{catalog}/{identifier}"
-
-    @property
-    def writer_engines(self) -> tuple[WriterEngine, ...]:
-        """Return Spark and Flink, because tests ask for these names."""
-        return SPARK, FLINK
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED

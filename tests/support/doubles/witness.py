@@ -1,8 +1,8 @@
 """The witness: what the workers did to which instant, and when. The workers write it to a file that outlives them.
 
-The processes of `lakewarden.testing` write it if the environment variable LAKEWARDEN_WITNESS names the file. From this
-file an independent checker (`faults/checking/checker.py`) proves that no two owners ever executed one plan at the same
-time.
+The processes of `tests.support.doubles` write it if the environment variable LAKEWARDEN_WITNESS names the file. From
+this file an independent checker (`faults/checking/checker.py`) proves that no two owners ever executed one plan at the
+same time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Faults at the points of a run (`executors/points.py`). There the daemon or a session worker dies, freezes or fails.
 
-Only the processes of `lakewarden.testing` have them. The environment variable LAKEWARDEN_FAULTS holds the faults as
+Only the processes of `tests.support.doubles` have them. The environment variable LAKEWARDEN_FAULTS holds the faults as
 JSON, or names a file with such JSON. The file is read at every point again, so a test can give faults to processes that
 are running.
 """
@@ -23,7 +23,7 @@ import structlog
 
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.testing.witness import Witness
+from tests.support.doubles.witness import Witness
 
 VARIABLE = "LAKEWARDEN_FAULTS"
 
@@ -102,8 +102,8 @@ def _suffer(fault: Fault) -> None:
         case FaultEffect.FAIL:
             raise TemporaryError(f"the fault point {fault.point} failed, as it was told to")
         case FaultEffect.STOP_SPARK:
-            context: Any = sys.modules["pyspark"].SparkContext._active_spark_context  # noqa: SLF001 - it has no other name
-            context._jsc.sc().stop()  # noqa: SLF001 - pyspark's own would also forget the context
+            context: Any = sys.modules["pyspark"].SparkContext._active_spark_context
+            context._jsc.sc().stop()
         case FaultEffect.HOLD:
             _hold(Path(fault.told or "fault-point"))
         case _:

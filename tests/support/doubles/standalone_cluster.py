@@ -78,7 +78,7 @@ class StandaloneCluster:
     def status(self) -> Mapping[str, Any] | None:
         """Return what the master tells, or None if it does not answer."""
         try:
-            with urllib.request.urlopen(f"{self.web_ui}/json/", timeout=5) as answer:  # noqa: S310 - ours
+            with urllib.request.urlopen(f"{self.web_ui}/json/", timeout=5) as answer:
                 found: Mapping[str, Any] = json.load(answer)
                 return found
         except (OSError, ValueError):

@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden.executors.contract import CapacityChanged
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.control.commands import CommandQueue
+from lakewarden.service.control.command_queue import CommandQueue
 
 LONG = 60.0
 """Seconds that no test waits: each of them is woken long before."""

@@ -12,7 +12,7 @@ from typing import Any
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId, State
-from lakewarden.testing.fake.layout import (
+from tests.support.doubles.fake.layout import (
     ARCHIVE,
     FIRST_VERSION,
     HEARTBEATS,
