@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import random
 from collections.abc import Iterator
 
+import kazoo.retry
 import pytest
 from hypothesis import settings
 
@@ -18,6 +20,7 @@ settings.register_profile("brief", settings.get_profile("lakewarden"), max_examp
 # To look for what those examples miss: pytest -m hypothesis --hypothesis-profile=explore
 settings.register_profile("explore", deadline=None, report_multiple_bugs=False, max_examples=2000)
 settings.load_profile("lakewarden")
+kazoo.retry.random = random.Random()  # its threads would change the numbers that Hypothesis draws
 
 
 @pytest.hookimpl(wrapper=True)

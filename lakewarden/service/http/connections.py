@@ -41,14 +41,21 @@ class Connection:
     @property
     def held_bytes(self) -> int:
         """The bytes of its body that are kept, and of its answers that the client has not taken."""
-        return self.kept_bytes + (0 if self.transport is None else self.transport.get_write_buffer_size())
+        return self.kept_bytes + _unsent(self.transport)
 
     @property
     def is_over(self) -> bool:
         """Whether it has ended, and all of its answers are taken."""
         if self.transport is None:
             return self.opening is not None and self.opening.done()
-        return self.transport.is_closing() and not self.transport.get_write_buffer_size()
+        return self.transport.is_closing() and not _unsent(self.transport)
+
+
+def _unsent(transport: asyncio.WriteTransport | None) -> int:
+    try:
+        return 0 if transport is None else transport.get_write_buffer_size()
+    except AttributeError:  # asyncio's transport of TLS forgets its protocol when it is closed a second time
+        return 0
 
 
 class Connections:

@@ -117,6 +117,8 @@ def add_error_handlers(app: FastAPI, show: ShowProblem = as_it_is) -> None:
         headers = dict(error.headers or {})
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:  # Starlette names those of one route of the path
             headers["Allow"] = ", ".join(_methods(app, request.scope))
+        if error.status_code == HTTPStatus.BAD_REQUEST:  # FastAPI could not decode the body
+            return answer(request, 422, "invalid", f"body: {error.detail}")
         code, detail = _CODES.get(error.status_code, "refused"), str(error.detail)
         if detail == HTTPStatus(error.status_code).phrase:  # Starlette's own words
             detail = _SAID.get(error.status_code, detail)

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import structlog
 from fastapi import FastAPI, Request
-from starlette.exceptions import HTTPException
 
 from lakewarden.planners.hooks import CommitHook, Hint, HookReader, MalformedHookError
 from lakewarden.planners.model.table import TableId
@@ -15,7 +14,7 @@ from lakewarden.planners.registry import FORMATS
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.hooks import cloudevents
 from lakewarden.service.http.access.roles import caller_of, needs
-from lakewarden.service.http.errors import errors
+from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.links import Links
 from lakewarden.service.http.requests import TooLargeError, kept
 from lakewarden.service.http.schemas import HintBody, HookBody
@@ -75,7 +74,7 @@ def add_hooks(app: FastAPI, plane: ControlPlane, heard: OnHook) -> None:
             raise
         except MalformedHookError as wrong:
             heard(HeardHook(sender=sender, result="malformed"))
-            raise HTTPException(400, str(wrong)) from wrong
+            raise ApiError(400, "malformed", str(wrong)) from wrong
         caller = caller_of(request)
         tables = list(dict.fromkeys([table for hint in hints for table in await marked(hint, caller)]))
         result = "accepted" if tables else "unknown_table" if hints else "ignored"
@@ -118,7 +117,7 @@ def _add_commit_hook(app: FastAPI, name: str, hook: CommitHook, taken: _Taken) -
 
     async def heard_by(reader: HookReader | None, request: Request, catalog: str | None) -> tuple[str, list[TableId]]:
         if reader is None:
-            raise HTTPException(404, f"hooks of {name} end as {below}{hook.below} does")
+            raise ApiError(404, "not_found", f"hooks of {name} end as {below}{hook.below} does")
         return await taken(reader.sender, request, lambda body, whole: reader.read(body, whole, catalog))
 
     always = hook.always

@@ -12,7 +12,7 @@ from lakewarden.service.http.access.clients import client_of
 from lakewarden.service.http.connections import CONNECTION, HEAD_BYTES, Connection
 from lakewarden.service.http.errors import ShowProblem, as_it_is
 from lakewarden.service.http.problems import problem_answer, refusal_answer
-from lakewarden.service.model.refusals import CHUNKED, LONG_HEAD, LONG_URL, OnRefusal, Refusal
+from lakewarden.service.model.refusals import LONG_HEAD, LONG_URL, TWO_LENGTHS, OnRefusal, Refusal
 
 BODY_BYTES = 8 * 2**20
 """The limit for the body of a hook, in bytes. A commit callback has some hundred bytes for each file that was written.
@@ -27,9 +27,9 @@ _DIGITS = 18
 
 
 class PlainRequests:
-    """Middleware of every port, before all others: it refuses requests that are long, or that have a chunked body.
+    """Middleware of every port, before all others: it refuses requests that are long, or that have two lengths.
 
-    A proxy in front may read a chunked body differently, and tiny chunks cost much. Commit hooks have a length.
+    A proxy in front may read a body with two lengths differently.
 
     A HEAD is answered as a GET (RFC 9110, section 9.3.2). The server sends no body, because it knows the method that
     came.
@@ -50,8 +50,8 @@ class PlainRequests:
 
 
 def _refusal(scope: Scope) -> Refusal | None:
-    if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
-        return CHUNKED
+    if {b"transfer-encoding", b"content-length"} <= {name for name, _ in scope["headers"]}:
+        return TWO_LENGTHS
     if len(scope["raw_path"]) + len(scope["query_string"]) > URL_BYTES:
         return LONG_URL
     return LONG_HEAD if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_BYTES else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -145,14 +146,17 @@ class HttpServer:
         while not self._server.started and not serving.done():
             await asyncio.sleep(0)
         accepting = asyncio.create_task(self._accept())
-        while not self._server.should_exit and not serving.done():
+        while not (self._server.should_exit or serving.done() or accepting.done()):
             self._connections.sweep(time.monotonic())
             await asyncio.sleep(_SWEEP_SECONDS)
+        self._server.should_exit = True
         accepting.cancel()
         while not serving.done():  # connections that are open then must end, too
             self._connections.sweep(time.monotonic())
             await asyncio.wait({serving}, timeout=_SWEEP_SECONDS)
         await serving
+        with suppress(asyncio.CancelledError):
+            await accepting
 
     async def _accept(self) -> None:
         """Accept connections as long as there is room. Further ones wait in the queue of the system."""
@@ -160,7 +164,9 @@ class HttpServer:
         while True:
             try:
                 accepted, peer = await loop.sock_accept(self._socket)
-            except OSError:  # the client has gone again, or the process may open no more files
+            except OSError as error:  # the client has gone again, or the process may open no more files
+                if error.errno in _CLOSED:
+                    raise
                 self._on_refusal(DESCRIPTORS, "")
                 self._connections.make_room()
                 await asyncio.sleep(_REST_SECONDS)
@@ -216,6 +222,9 @@ def _bound(name: str, host: str, port: int) -> socket.socket:
         raise PermanentError(f"{name} cannot listen on {host}:{port}: {taken.strerror}; set {name}.port") from taken
     return listening
 
+
+_CLOSED = (errno.EBADF, errno.EINVAL)
+"""What accept(2) says of a socket that does not listen."""
 
 _Versions = tuple[tuple[int, int, int], ...]
 

@@ -20,12 +20,12 @@ class Refusal:
     remedy: str | None = None
 
 
-CHUNKED = Refusal(
-    kind="chunked",
-    status=HTTPStatus.LENGTH_REQUIRED,
+TWO_LENGTHS = Refusal(
+    kind="two_lengths",
+    status=HTTPStatus.BAD_REQUEST,
     code="malformed",
-    message="a chunked body is not taken",
-    remedy="send the header Content-Length",
+    message="the request gives the length of its body twice",
+    remedy="send either Content-Length or Transfer-Encoding",
 )
 LONG_HEAD = Refusal(
     kind="long_head",

@@ -344,7 +344,7 @@ def test_a_table_that_is_only_planned_for_shows_what_would_run(plans: tuple[Inst
     due = decided(*plans, asked=asked)
     assert isinstance(due, Due)
     assert decision == WouldRun(reason=due.reason, instant=due.instant)
-    assert remedy_of(decision) == "set the table's mode to act. With act_when: adopted, adopt the table"
+    assert remedy_of(decision) == "set the table's mode to act"
 
 
 def test_a_table_that_is_only_planned_for_still_tells_what_is_not_due() -> None:

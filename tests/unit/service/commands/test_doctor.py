@@ -139,7 +139,7 @@ def test_without_a_daemon_one_look_proves_a_part_of_a_table(
     assert main(["doctor", "trips", *away, "--json"]) == 1
     checks = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
     assert (checks["table"]["result"], checks["clock"]["result"]) == ("ok", "ok")
-    assert "lock, heartbeats, hook, alone, claim, retention, workers" in checks["daemon"]["found"]
+    assert "lock, heartbeats, hook, alone, retention, workers" in checks["daemon"]["found"]
     assert main(["doctor", "orders", *away]) == Code.AWAY
 
 

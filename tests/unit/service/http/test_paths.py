@@ -75,13 +75,14 @@ def test_an_encoded_slash_does_not_become_a_slash(raw: str, status: int) -> None
     [
         ({"raw_path": b"/" + b"a" * 9000}, "long_url"),
         ({"query_string": b"a" * 9000}, "long_url"),
-        ({"headers": [(b"content-length", b"5"), (b"transfer-encoding", b"chunked")]}, "chunked"),
+        ({"headers": [(b"content-length", b"5"), (b"transfer-encoding", b"chunked")]}, "two_lengths"),
+        ({"headers": [(b"transfer-encoding", b"chunked")]}, None),
         ({"headers": [(b"x", b"a" * 20_000)]}, "long_head"),
         ({}, None),
     ],
 )
-def test_what_is_long_or_chunked_is_refused_also_of_hooks(parts: Scope, kind: str | None) -> None:
-    """A proxy in front may read a chunked body differently."""
+def test_what_is_long_or_has_two_lengths_is_refused_also_of_hooks(parts: Scope, kind: str | None) -> None:
+    """A proxy in front may read a body with two lengths differently."""
     refused: list[str] = []
     status = _status_of(PlainRequests(_reached, on_refusal=lambda kind, _sender: refused.append(kind)), parts)
 

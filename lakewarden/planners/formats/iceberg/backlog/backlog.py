@@ -157,6 +157,7 @@ def _clustering(facts: NeedFacts) -> ServiceNeed:
 
 _WITHOUT_ORDER = Blocker(
     services=frozenset({Service.CLUSTERING}),
+    code="order_missing",
     reason="neither the table nor its clustering policy has an order",
     remedy=(
         "set sort_order or zorder in the options of its clustering policy, or give the table an order (ALTER TABLE ... "

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_text import from_json
@@ -27,10 +27,12 @@ from lakewarden.planners.formats.hudi.options.table_options import (
     StorageLock,
     ZookeeperLock,
 )
-from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.lock import LockSample
 from lakewarden.planners.ports import FileEntry, Storage
+
+if TYPE_CHECKING:
+    from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
 
 _STORAGE_FOLDER, _STORAGE_FILE = f"{HOME}/.locks", "table_lock.json"
 _FILESYSTEM_FILE = "lock"
@@ -142,4 +144,8 @@ def _kept(url: str) -> Ensemble:
 
 @lru_cache(maxsize=_ENSEMBLES)
 def _ensemble(url: str) -> Ensemble:
+    from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import (  # noqa: PLC0415 - kazoo loads ssl
+        Ensemble,
+    )
+
     return Ensemble(url)
