@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import NothingToDo
+from lakewarden.executors.programs import java_errors
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.observing import RunObservations
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
@@ -181,7 +182,5 @@ def made(table: OpenTable, group: FileGroup, rules: Thresholds) -> MadeGroup:
 
 
 def each(java_iterable: Any) -> Iterator[Any]:
-    """Yield the items of a `java.lang.Iterable`."""
-    found = java_iterable.iterator()
-    while found.hasNext():
-        yield found.next()
+    """Return the items of a `java.lang.Iterable`."""
+    return java_errors.each(java_iterable.iterator())

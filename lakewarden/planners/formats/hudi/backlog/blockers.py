@@ -22,6 +22,9 @@ from lakewarden.planners.settings import format_duration
 _READABLE = frozenset({"PARQUET", "ORC", "HFILE"})
 """Formats of base files that the bundle reads without further libraries. It cannot read LANCE (run)."""
 
+_NOT_WRITTEN = "ORC"
+"""A compaction fails ("Not support write to Orc file"), and leaves its plan in flight. So does Hudi's own (run)."""
+
 _MOST_SHOWN = 5
 _FUTURE = timedelta(seconds=30)
 
@@ -51,6 +54,12 @@ def blockers(
         yield Blocker(
             reason=f"the table's base files are {properties.base_file_format}, which Hudi's bundle does not read here",
             remedy="remove the table's policies",
+        )
+    elif properties.base_file_format == _NOT_WRITTEN:
+        yield Blocker(
+            services=frozenset({Service.COMPACTION, Service.CLUSTERING}),
+            reason="the table's base files are ORC, which Hudi 1.2 on Spark reads and does not write",
+            remedy="remove its compaction and clustering policies, or write the table anew with Parquet",
         )
     if properties.version not in KNOWN_VERSIONS:
         yield Blocker(
