@@ -143,6 +143,7 @@ class HudiRows:
             "small_files": chance.random() < 0.4,
             "evolves": chance.random() < 0.15,
         }
+        kind["changes"] = version > 6 and not kind["evolves"] and Random(str(kind)).random() < 0.1  # old seeds stay
         if kind["index"] == "RECORD_INDEX":
             kind["metadata"] = True
         return kind, list(_Draws(kind, chance).acts())
@@ -659,6 +660,8 @@ class HudiRowsTable:
             found |= {"hoodie.bucket.index.num.buckets": "2", "hoodie.bucket.index.hash.field": "k"}
         if kind["small_files"]:
             found["hoodie.parquet.small.file.limit"] = "0"
+        if kind.get("changes"):
+            found["hoodie.table.cdc.enabled"] = "true"
         if kind["evolves"]:
             found["hoodie.schema.on.read.enable"] = "true"
             found["hoodie.write.concurrency.schema.conflict.resolution.enable"] = "false"  # it knows no ALTER TABLE

@@ -23,7 +23,9 @@ _READABLE = frozenset({"PARQUET", "ORC", "HFILE"})
 """Formats of base files that the bundle reads without further libraries. It cannot read LANCE (run)."""
 
 _NOT_WRITTEN = "ORC"
-"""A compaction fails ("Not support write to Orc file"), and leaves its plan in flight. So does Hudi's own (run)."""
+"""A compaction fails ("Not support write to Orc file"), and a clustering (".orc format not supported yet"), as Hudi's
+own do (run on 1.2.0).
+"""
 
 _MOST_SHOWN = 5
 _FUTURE = timedelta(seconds=30)
