@@ -484,7 +484,7 @@ class HudiRowsTable:
     @property
     def _partial(self) -> bool:
         kind = self._kind
-        return bool(kind["version"] >= 8 and kind["index"] != "RECORD_INDEX" and not kind["evolves"])
+        return bool(kind["version"] >= 8 and kind["index"] not in ("RECORD_INDEX", "GLOBAL_SIMPLE") and not kind["evolves"])
 
     def _merge(self, keys: Sequence[int]) -> None:
         """Update one column of rows that are there, with a MERGE that names no other. Hudi 1.2 alone: on a table of
