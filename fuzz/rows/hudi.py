@@ -483,8 +483,8 @@ class HudiRowsTable:
 
     @property
     def _partial(self) -> bool:
-        kind = self._kind
-        return bool(kind["version"] >= 8 and kind["index"] not in ("RECORD_INDEX", "GLOBAL_SIMPLE") and not kind["evolves"])
+        kind, damaged = self._kind, ("RECORD_INDEX", "GLOBAL_SIMPLE")
+        return bool(kind["version"] >= 8 and kind["index"] not in damaged and not kind["evolves"])
 
     def _merge(self, keys: Sequence[int]) -> None:
         """Update one column of rows that are there, with a MERGE that names no other. Hudi 1.2 alone: on a table of
