@@ -34,7 +34,7 @@ def hide(secret: str) -> None:
     """Hide this secret in all texts of this process from now on. Libraries may write it into their messages, also after
     it was replaced by another one.
     """
-    global _known  # noqa: PLW0603 - every text of the process is meant, whoever makes it
+    global _known  # noqa: PLW0603 - all texts of the process are meant
     if len(secret) >= _SHORTEST and secret not in _known:
         with _adding:
             _known = (secret, *_known)[:_MOST]
@@ -45,14 +45,20 @@ def names_a_secret(key: str) -> bool:
     return _NAME.search(key) is not None and not key.lower().endswith(("provider", "provider.type"))
 
 
+def without_secrets(text: str) -> str:
+    """Return text with REDACTED for each secret that this process has read."""
+    for secret in sorted(_known, key=len, reverse=True):  # one may be the beginning of another
+        text = text.replace(secret, REDACTED)
+    return text
+
+
 def without_credentials(text: str) -> str:
     """Return text with REDACTED for what may be a credential.
 
     That is: a secret that this process has read, user and password of an address, the value after a name of a secret
     (`password=...`), a token of a header, and a key of AWS. Text without such signs is returned as it is.
     """
-    for secret in sorted(_known, key=len, reverse=True):  # one may be the beginning of another
-        text = text.replace(secret, REDACTED)
+    text = without_secrets(text)
     text = _IN_ADDRESS.sub(f"://{REDACTED}@", text)
     text = _BEARER.sub(rf"\1 {REDACTED}", text)
     text = _NAMED.sub(rf"\1\2{REDACTED}", text)
