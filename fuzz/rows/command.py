@@ -1,4 +1,4 @@
-"""`./dev fuzz rows [--format F] [--seconds N] [--seed S] [--program FILE]`."""
+"""`./dev fuzz rows [--format F] [--seconds N] [--seed S] [--acts N] [--program FILE]`."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=300, help="for how long each format (default: 300)")
     parser.add_argument("--seed", type=int, help="the first seed; the next ones follow it (default: any)")
     parser.add_argument("--programs", type=int, help="end after so many programs")
+    parser.add_argument("--acts", type=int, help="cut each program after so many acts (default: as drawn, about forty)")
     parser.add_argument("--program", type=Path, help="replay the kept program of this file, and nothing else")
     parser.add_argument("--print", action="store_true", help="print the program of the seed, and run none")
     parser.add_argument("--keep-on", action="store_true", help="do not shrink what is found")
@@ -83,7 +84,8 @@ def main(arguments: Sequence[str]) -> int:
         if asked.print:
             print(made(seed, format_).to_json())
             continue
-        programs = (made(one, format_) for one in itertools.islice(itertools.count(seed), asked.programs))
+        drawn = (made(one, format_) for one in itertools.islice(itertools.count(seed), asked.programs))
+        programs = (one.of(one.acts[: asked.acts]) for one in drawn)
         found |= _fuzzed(format_, programs, seconds=asked.seconds, shrink=not asked.keep_on)
     return found
 

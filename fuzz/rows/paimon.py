@@ -571,7 +571,7 @@ class PaimonRowsTable:
         self._names += 1
         name = f"t{self._names}"
         self._table().createTag(name)
-        self._tags[name] = self._now
+        self._tags[name] = self._history.get(self._last, self._now)  # a snapshot has the columns that it was made with
 
     def _drop_tag(self) -> None:
         name = next((one for one in self._tags if one not in self._branches), None)

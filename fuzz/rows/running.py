@@ -202,8 +202,8 @@ class _Trial:
             raise Found(f"dry run of {run.service}", f"it has changed {sorted(self._files() ^ before)[:12]}")
 
     def _files(self) -> frozenset[tuple[str, int]]:
-        """Return the files of the table with their sizes, without those that only come and go."""
-        found = (path for path in self._folder.rglob("*") if path.is_file())
+        """Return the files of the table with their sizes, without those that only come and go, and our own notes."""
+        found = (path for path in self._folder.rglob("*") if path.is_file() and "_lakewarden" not in path.parts)
         return frozenset((str(path), path.stat().st_size) for path in found if "lock" not in path.name)
 
     def _started(

@@ -16,7 +16,7 @@ from lakewarden.executors.edge import edge
 from lakewarden.executors.pool.run_logs import LogLine, RunLogs
 from lakewarden.executors.pool.said import Said, said
 from lakewarden.executors.pool.worker_log import LogTail
-from lakewarden.planners.model.credentials import names_a_secret
+from lakewarden.planners.model.credentials import hide, names_a_secret
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.settings import Settings
@@ -59,8 +59,7 @@ class Listening:
         self._tails = {name: LogTail(directory / f"{name}.log") for name in names}
         self._logs = logs
         self._line = line
-        self._places: OrderedDict[Secret | str, None] = OrderedDict()
-        self._secrets: OrderedDict[str, None] = OrderedDict()
+        self._places: OrderedDict[Secret, None] = OrderedDict()
         self._following = {name: threading.Lock() for name in names}
         self._assigning = threading.Lock()  # held for no longer than a look: the control thread waits for it
         self._assigned: OrderedDict[RunId, Assignment] = OrderedDict()
@@ -102,8 +101,8 @@ class Listening:
     def _pass_on(self, name: str, lines: Sequence[str], runs: Collection[RunId]) -> None:
         if not lines:
             return
-        secrets = self._secrets_now()  # a worker reads a secret for each new connection
-        found = [said(line, secrets=secrets) for line in lines]
+        self._read_secrets()
+        found = [said(line) for line in lines]
         by_run: dict[RunId, list[LogLine]] = {}
         for one in found:
             for run in self._owners(one, runs):
@@ -129,17 +128,13 @@ class Listening:
         with self._assigning:
             return self._assigned.get(run)
 
-    def _secrets_now(self) -> Sequence[str]:
-        """Return the secrets as they are now and as they were, which libraries may write into their messages."""
+    def _read_secrets(self) -> None:
+        """Read the secrets as they are now, so that they are hidden: a worker reads one for each new connection."""
         with self._assigning:
             places = list(self._places)
-        found = []
         for place in places:
             with contextlib.suppress(PermanentError):  # the secret is missing, so no library has it
-                found.append(place if isinstance(place, str) else place.value())
-        with self._assigning:
-            _remember(self._secrets, dict.fromkeys(found))
-            return sorted(self._secrets, key=len, reverse=True)  # one may be the beginning of another
+                place.value()
 
 
 def _remember(known: OrderedDict[_K, _V], more: Mapping[_K, _V]) -> None:
@@ -150,8 +145,8 @@ def _remember(known: OrderedDict[_K, _V], more: Mapping[_K, _V]) -> None:
         known.popitem(last=False)
 
 
-def _secrets_in(value: Any, *, secret: bool = False) -> Iterator[Secret | str]:
-    """Yield the secrets in settings as JSON: by their place, or as they stand behind the name of a secret."""
+def _secrets_in(value: Any, *, secret: bool = False) -> Iterator[Secret]:
+    """Yield the places of secrets in settings as JSON. What stands there behind the name of a secret is hidden."""
     match value:
         case {"env": str() | None as env, "file": str() | None as file}:
             yield Secret.model_construct(env=env, file=Path(file or ""))  # even if it is none, nothing is raised
@@ -162,4 +157,4 @@ def _secrets_in(value: Any, *, secret: bool = False) -> Iterator[Secret | str]:
             for one in value:
                 yield from _secrets_in(one, secret=secret)
         case str() if secret:
-            yield value
+            hide(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ class Said:
     run: RunId | None
 
 
-def said(text: str, *, secrets: Collection[str] = ()) -> Said:
+def said(text: str) -> Said:
     """Return what a line of a worker's log says, without credentials.
 
     The worker writes JSON with structlog. Anything else is a line of the JVM, or of another program that wrote to
@@ -31,7 +31,7 @@ def said(text: str, *, secrets: Collection[str] = ()) -> Said:
     """
     known = _object(text)
     if known is None:
-        return Said(line=LogLine(source="jvm", message=_clean(text, secrets)), run=None)
+        return Said(line=LogLine(source="jvm", message=_clean(text)), run=None)
     message = str(known.get("message") or known.get("event") or "")
     if trace := str(known.get("exception") or "").strip():
         message = f"{message}\n{trace}"
@@ -41,9 +41,9 @@ def said(text: str, *, secrets: Collection[str] = ()) -> Said:
             source="jvm" if known.get("source") == "jvm" else "worker",
             level=(_text(known, "level") or "").lower() or None,
             logger=_text(known, "logger"),
-            message=_clean(message, secrets),
+            message=_clean(message),
             fields={
-                printable(str(name)): REDACTED if names_a_secret(name) else _clean(str(value), secrets)
+                printable(str(name)): REDACTED if names_a_secret(name) else _clean(str(value))
                 for name, value in known.items()
                 if name not in _KNOWN and value is not None
             },
@@ -67,5 +67,5 @@ def _text(known: Mapping[str, Any], name: str) -> str | None:
     return printable(value) if isinstance(value, str) and value else None
 
 
-def _clean(text: str, secrets: Collection[str]) -> str:
-    return printable(without_credentials(text[: LONGEST_LINE + 1], secrets=secrets), most=LONGEST_LINE + 1, lines=True)
+def _clean(text: str) -> str:
+    return printable(without_credentials(text[: LONGEST_LINE + 1]), most=LONGEST_LINE + 1, lines=True)

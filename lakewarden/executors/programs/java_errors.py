@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import structlog
+from py4j.java_gateway import JavaMember
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
@@ -32,6 +33,13 @@ def translated(step: Step, meaning: Meaning) -> Iterator[None]:
         raise meaning(_causes(error._origin), step) from error  # noqa: SLF001 - the only access to the exception
     except (Py4JError, OSError) as error:  # the JVM is gone, or the connection to it
         raise UnknownError(f"the JVM cannot be reached: {error}") from error
+
+
+def each(iterator: Any) -> Iterator[Any]:
+    """Yield what a Java iterator gives. Py4J's own `next` takes every error of Java for the end of the iteration."""
+    take = JavaMember("next", iterator, iterator._target_id, iterator._gateway_client)  # noqa: SLF001
+    while iterator.hasNext():
+        yield take()
 
 
 @contextlib.contextmanager

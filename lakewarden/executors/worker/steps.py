@@ -26,6 +26,7 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.credentials import without_credentials
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
@@ -153,7 +154,7 @@ def _failure(error: Exception, *, step: Step, committed: bool) -> Failed:
     After the commit permit was granted, only errors that a program has named on purpose are trusted. Any other error
     may come after the commit, and only the timeline tells.
     """
-    reason = str(error) or type(error).__name__
+    reason = without_credentials(str(error)) or type(error).__name__
     match error:
         case _ if committed:
             return Failed(kind=FailureKind.UNKNOWN, reason=reason, step=step)

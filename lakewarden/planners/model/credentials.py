@@ -1,9 +1,9 @@
-"""Text without credentials, for logs that people read."""
+"""Text without credentials, for logs and reasons that people read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import threading
 
 REDACTED = "REDACTED"
 
@@ -24,6 +24,20 @@ _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=\-]{8,4096}")
 _AWS_KEY = re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")
 _SHORTEST = 6
 """A shorter secret is not looked for, because it is part of many words."""
+_MOST = 1000
+
+_known: tuple[str, ...] = ()
+_adding = threading.Lock()
+
+
+def hide(secret: str) -> None:
+    """Hide this secret in all texts of this process from now on. Libraries may write it into their messages, also after
+    it was replaced by another one.
+    """
+    global _known  # noqa: PLW0603 - all texts of the process are meant
+    if len(secret) >= _SHORTEST and secret not in _known:
+        with _adding:
+            _known = (secret, *_known)[:_MOST]
 
 
 def names_a_secret(key: str) -> bool:
@@ -31,15 +45,20 @@ def names_a_secret(key: str) -> bool:
     return _NAME.search(key) is not None and not key.lower().endswith(("provider", "provider.type"))
 
 
-def without_credentials(text: str, *, secrets: Collection[str] = ()) -> str:
+def without_secrets(text: str) -> str:
+    """Return text with REDACTED for each secret that this process has read."""
+    for secret in sorted(_known, key=len, reverse=True):  # one may be the beginning of another
+        text = text.replace(secret, REDACTED)
+    return text
+
+
+def without_credentials(text: str) -> str:
     """Return text with REDACTED for what may be a credential.
 
-    That is: one of `secrets`, user and password of an address, the value after a name of a secret (`password=...`), a
-    token of a header, and a key of AWS. Text without such signs is returned as it is.
+    That is: a secret that this process has read, user and password of an address, the value after a name of a secret
+    (`password=...`), a token of a header, and a key of AWS. Text without such signs is returned as it is.
     """
-    for secret in secrets:
-        if len(secret) >= _SHORTEST:
-            text = text.replace(secret, REDACTED)
+    text = without_secrets(text)
     text = _IN_ADDRESS.sub(f"://{REDACTED}@", text)
     text = _BEARER.sub(rf"\1 {REDACTED}", text)
     text = _NAMED.sub(rf"\1\2{REDACTED}", text)

@@ -13,9 +13,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from lakewarden.planners.model.credentials import without_secrets
+
 
 class LakewardenError(Exception):
-    """The base of every error that Lakewarden raises on purpose."""
+    """The base of every error that Lakewarden raises on purpose. Its message may quote a library, and is told without
+    the secrets that this process has read.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(without_secrets(message))
 
 
 class TemporaryError(LakewardenError):

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
+from lakewarden.planners.model.credentials import hide
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.locations import canonical_location, canonical_scheme
@@ -49,6 +50,7 @@ class Secret(Settings):
                 found = ""
         if not found:
             raise PermanentError(f"a secret is missing: {where}, or it is empty")
+        hide(found)
         return found
 
 

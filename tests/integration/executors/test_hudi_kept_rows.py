@@ -125,3 +125,17 @@ def test_rows_that_say_they_are_deleted_stay_deleted(driver: Driver, orders: Ord
     assert shown(orders, "_hoodie_operation") == before
     put(orders, "o9", operation="D")
     assert len(shown(orders)) == 26
+
+
+def test_the_changes_that_a_table_keeps_for_its_consumers_are_no_rows(driver: Driver, orders: Orders) -> None:
+    """The files of `hoodie.table.cdc.enabled` are named as log files are, and cannot be opened as such."""
+    with (orders.path / ".hoodie" / "hoodie.properties").open("a") as properties:
+        properties.write("\nhoodie.table.cdc.enabled=true\nhoodie.table.cdc.supplemental.logging.mode=op_key_only\n")
+    (orders.path / ".hoodie" / ".hoodie.properties.crc").unlink(missing_ok=True)
+    for service in (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING):
+        orders.write(keys=9)
+        orders.write(keys=9)
+        options = {"log_blocks_threshold": 2} if service is Service.LOG_COMPACTION else OF_SERVICES[service]
+        assert isinstance(driver.carry_out(orders, service, **options), Succeeded)
+        assert orders.found() == orders.expected
+        assert list(orders.path.glob("*/.*.cdc"))

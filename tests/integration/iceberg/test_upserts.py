@@ -342,3 +342,42 @@ def test_deletes_by_a_dropped_column_hold_rewrites_and_clean_back_until_the_colu
     assert sorted(row["v"] for row in run_sql(f"select v from {trips.sql}").collect()) == sorted(expected)
     if later:
         assert run_sql(f"select v from {trips.sql} where {later} = 'kept'").collect()[0]["v"] == "new"
+
+
+def test_deletes_by_a_dropped_column_on_a_branch_or_a_tag_hold_clean_back_until_their_rows_are_written_anew(
+    driver: Driver, trips: Trips, tmp_path: Path
+) -> None:
+    """Clean would take the last snapshot of the branch that an engine can read. Main is served meanwhile."""
+    first = trips.read().current_snapshot()
+    assert first is not None
+    trips.read().manage_snapshots().create_branch(first.snapshot_id, "audit").commit()
+    job = _job(trips, tmp_path)
+    job.branch = "audit"
+    job.upsert((3, 1, "b"))
+    run_sql = trips.lake.spark.sql
+    run_sql(f"alter table {trips.sql} drop column id")
+    assert view_of_trips(trips).blockers == (), "the head of the branch is read by its id"
+
+    run_sql(f"insert into {trips.sql}.branch_audit values (1, 'new')")
+    head = trips.read().snapshot_by_name("audit")
+    assert head is not None
+    trips.read().manage_snapshots().create_tag(head.snapshot_id, "v1").commit()
+    by_branch, by_tag = view_of_trips(trips).blockers
+    assert by_branch.services == by_tag.services == {Service.CLEAN}
+    assert " of branch 'audit' deletes rows by the column id (field 1), which was dropped" in by_branch.reason
+    assert " of tag 'v1' deletes rows by the column id (field 1), which was dropped" in by_tag.reason
+
+    [told] = re.findall(r"with pyiceberg: (table.*?)\), write the rows", by_branch.remedy)
+    eval(told, {**vars(update), "table": trips.read()})
+    trips.read().manage_snapshots().create_branch(head.snapshot_id, "of_v1").commit()
+    for branch in ("audit", "of_v1"):
+        assert "INSERT OVERWRITE table.branch_name SELECT * FROM table.branch_name" in by_tag.remedy
+        run_sql(f"insert overwrite {trips.sql}.branch_{branch} select * from {trips.sql}.branch_{branch}")
+    moved = trips.read().manage_snapshots().remove_tag("v1")
+    moved.create_tag(trips.read().refs()["of_v1"].snapshot_id, "v1").commit()
+    run_sql(f"alter table {trips.sql} drop column id")
+    assert view_of_trips(trips).blockers == ()
+    expected = sorted([value for key, value in trips.expected.items() if key != 3] + ["b", "new"])
+    for ref in ("audit", "v1"):
+        found = run_sql(f"select v from {trips.sql} version as of '{ref}'").collect()
+        assert sorted(row["v"] for row in found) == expected

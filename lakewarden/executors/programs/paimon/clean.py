@@ -21,13 +21,13 @@ from lakewarden.executors.points import Point
 from lakewarden.executors.programs.paimon.client.errors import on_the_way_out
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.paimon.steps.disk import Listed
-from lakewarden.executors.programs.paimon.steps.new_snapshots import SNAPSHOTS, folder_of_snapshots
+from lakewarden.executors.programs.paimon.steps.new_snapshots import SNAPSHOTS
 from lakewarden.executors.programs.paimon.steps.table_files import table_files
 from lakewarden.planners.formats.paimon.deletion.expiring import Expiring, expiring, needed_by
 from lakewarden.planners.formats.paimon.deletion.names import FileNames
 from lakewarden.planners.formats.paimon.deletion.retention import Retention, rule_of
 from lakewarden.planners.formats.paimon.deletion.roots import read_consumers, read_roots, stamp_of_roots
-from lakewarden.planners.formats.paimon.metadata.heads import hinted
+from lakewarden.planners.formats.paimon.metadata.heads import HINT, hinted
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.formats.paimon.observing import Look
 from lakewarden.planners.formats.paimon.options.service_options import CleanOptions
@@ -113,7 +113,7 @@ class CleanSteps:
         if chosen.data > (plan.files_to_delete or 0):
             raise YieldError(f"{chosen.data} files would be deleted now, more than the plan has counted")
         self._reach(Point.EXPIRING)
-        self._lead_to_the_newest(chosen)
+        self._drop_a_misleading_hint(chosen)
         files = 0
         done = list[Expiring]()
         try:
@@ -196,15 +196,15 @@ class CleanSteps:
         self._files.delete([f"{self._location}/snapshot/snapshot-{one.snapshot.id}"])
         return files
 
-    def _lead_to_the_newest(self, chosen: Chosen) -> None:
-        """Write Paimon's hint of the newest snapshot if it would mislead after the clean: Paimon believes it if there
-        is no snapshot of the next number. Raises TemporaryError.
+    def _drop_a_misleading_hint(self, chosen: Chosen) -> None:
+        """Delete Paimon's hint of the newest snapshot if it would mislead after the clean: Paimon believes it if there
+        is no snapshot of the next number. Without a hint it lists the folder. A hint that is written here would
+        mislead after a rollback in between (run: no client could read the table).
         """
         folder = f"{self._location}/{SNAPSHOTS}"
         hint = hinted(folder, self._table.storage)
         if hint is not None and not chosen.first_kept.id <= hint <= chosen.newest.id:
-            with folder_of_snapshots(self._table) as opened:
-                opened.hint(chosen.newest)
+            self._files.delete([f"{folder}/{HINT}"])
 
     def _hint(self, oldest: int) -> None:
         """Write Paimon's hint of the oldest snapshot. It may be missing or stale."""

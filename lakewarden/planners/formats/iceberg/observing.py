@@ -88,7 +88,7 @@ def observed(
     plans = tuple(_plans(reading))
     lost = remembered.lost.looked_for(table, metadata, manifests, storage, now=now)
     timeline = timeline_of(metadata, instants(plans))
-    of_deletes = reading.held([one for one in manifests if one.of_deletes]).deletes if metadata.dropped else ()
+    of_dropped = tuple(_of_dropped(reading, manifests)) if metadata.dropped else ()
     versions = remembered.versions.looked(metadata, storage, now=now)
     behind = () if versions.blocker is None else (versions.blocker,)
     needs = needs_of(
@@ -114,7 +114,7 @@ def observed(
         blockers=(
             *behind,
             *needs.blockers,
-            *blocked_by_dropped_columns(of_deletes, metadata),
+            *of_dropped,
             *blocked_by_lost_manifests(lost, table, metadata, now),
         ),
         faults=tuple(dict.fromkeys(reading.faults)),
@@ -135,6 +135,22 @@ def observed(
         return found
     folders = folders_of(metadata, _options(table))
     return shared.of(folders, storage, now=now, properties=metadata.properties).shown_in(found, now=now)
+
+
+def _of_dropped(reading: ManifestPass, manifests: Sequence[Manifest]) -> Iterator[Blocker]:
+    """Yield what blocks services because deletes of main, of another branch or of a tag name a dropped column."""
+    metadata = reading.metadata
+    deletes = [one for one in manifests if one.of_deletes]
+    yield from blocked_by_dropped_columns(reading.held(deletes).deletes, metadata)
+    for ref in metadata.refs:
+        head = metadata.by_id[ref.snapshot]
+        if head.id != metadata.current and head.summary.get(_DELETE_FILES) != "0" and not is_encrypted(metadata):
+            deletes = [one for one in reading.manifests(head) if one.of_deletes]
+            yield from blocked_by_dropped_columns(reading.held(deletes).deletes, metadata, ref=ref)
+
+
+_DELETE_FILES = "total-delete-files"
+"""How many delete files a snapshot has, in its summary."""
 
 
 def _keep_until(view: TableView, changes_at: datetime | None) -> datetime | None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from lakewarden.planners.model.credentials import names_a_secret, without_credentials
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.storage.settings import Secret
 
 
 @pytest.mark.parametrize(
@@ -86,9 +89,18 @@ def test_a_name_of_something_else_is_none_of_a_secret(key: str) -> None:
     assert not names_a_secret(key)
 
 
-def test_a_known_secret_is_hidden_wherever_it_stands() -> None:
-    """A short one is part of many words."""
-    assert without_credentials("it said abc-def-ghi!", secrets=["abc-def-ghi", "it"]) == "it said REDACTED!"
+def test_a_secret_that_was_read_is_hidden_wherever_an_error_quotes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after it was replaced, and where one is the beginning of another. A short one is part of many words."""
+    for secret in ("abc-def-ghi", "it", "abc-def-ghi-jkl"):
+        (tmp_path / "secret").write_text(secret)
+        Secret(file=tmp_path / "secret").value()
+    assert str(PermanentError("it said abc-def-ghi-jkl, abc-def-ghi!")) == "it said REDACTED, REDACTED!"
+    assert str(UnknownError.unforeseen(OSError("abc-def-ghi"))) == "unexpected OSError: REDACTED"
+    monkeypatch.setenv("A_SECRET", "mno-pqr")
+    Secret(env="A_SECRET").value()
+    assert TemporaryError("mno-pqr").args == ("REDACTED",)
 
 
 def test_a_long_line_costs_little_time() -> None:

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from lakewarden.executors.programs.hudi.client import config
 from lakewarden.executors.programs.hudi.client.metadata_writes import left_for_the_commit, settings_of_a_commit
+from lakewarden.executors.programs.java_errors import each
 from lakewarden.planners.formats.hudi.metadata.plans import EMPTIED_KEY, LEFT_OUT_KEY, DataFile
 from lakewarden.planners.formats.hudi.metadata.savepoints import MARK
 from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
@@ -197,7 +198,7 @@ class HudiClient:
         if self.table_version >= LOG_FILES_BEAR_THEIR_COMMITS_FROM or str(plan.getAction()) != "compaction":
             return False
         view, time = self.table().getSliceView(), str(plan.requestedTime())
-        groups = _each(self._meta.getActiveTimeline().readCompactionPlan(plan).getOperations().iterator())
+        groups = each(self._meta.getActiveTimeline().readCompactionPlan(plan).getOperations().iterator())
         return any(
             logs_since(view.getLatestFileSlice(group.getPartitionPath(), group.getFileId()), time) for group in groups
         )
@@ -222,7 +223,7 @@ class HudiClient:
         named = plan.getFilePathsToBeDeletedPerPartition()
         if named.isEmpty() and plan.getEarliestInstantToRetain() is None:
             return False  # Hudi cannot complete a clean that neither deletes a file nor says what it retained
-        emptied = sum(bool(named.containsKey(folder)) for folder in _each(folders.iterator()))
+        emptied = sum(bool(named.containsKey(folder)) for folder in each(folders.iterator()))
         plan.setPartitionsToBeDeleted(self.java_list([]))
         plan.setExtraMetadata(self._java_map({**dict(plan.getExtraMetadata() or {}), EMPTIED_KEY: str(emptied)}))
         timeline.saveToCleanRequested(requested, self._jvm.org.apache.hudi.common.util.Option.of(plan))
@@ -236,7 +237,7 @@ class HudiClient:
             to_delete.setdefault(file.partition, set()).add(file.name)
         found = set()
         for partition, names in to_delete.items():
-            for one in _each(view.getLatestFileSlices(partition).iterator()):
+            for one in each(view.getLatestFileSlices(partition).iterator()):
                 read = str(join(one.getAllFileNames(), "\n")).split("\n")  # one call, whatever the slice holds
                 found |= {DataFile(partition, name) for name in names.intersection(read)}
         return frozenset(found)
@@ -342,7 +343,7 @@ class HudiClient:
             self._meta.getTimelineLayout().getTimelineFactory().createActiveTimeline(self._meta, _IN_ANY_STATE)
         )
         files: dict[str, list[Any]] = {time: [] for time in sorted(times)}
-        for one in _each(every_state.getInstants().iterator()):
+        for one in each(every_state.getInstants().iterator()):
             if str(one.requestedTime()) in files:
                 files[str(one.requestedTime())].append(one)
         action = self.hudi.common.table.timeline.ActiveAction
@@ -409,7 +410,7 @@ class HudiClient:
         how many they are. Its commit deletes their new base files, as those of task attempts that were repeated
         (`HoodieTable.reconcileAgainstMarkers`). From table version 8 on they are as before the plan was made.
         """
-        statuses = _each(written.getWriteStatuses().collect().iterator())
+        statuses = each(written.getWriteStatuses().collect().iterator())
         kept = [one for one in statuses if (str(one.getPartitionPath()), str(one.getFileId())) not in groups]
         written.setWriteStatuses(self._spark._jsc.parallelize(self.java_list(kept)))  # noqa: SLF001
         written.getCommitMetadata().get().addMetadata(LEFT_OUT_KEY, str(len(groups)))
@@ -442,7 +443,7 @@ class HudiClient:
         view = self.table().getSliceView()
         found = {}
         for partition in partitions:
-            slices = list(_each(view.getLatestFileSlices(partition).iterator()))
+            slices = list(each(view.getLatestFileSlices(partition).iterator()))
             if len(slices) == 1 and slices[0].getBaseFile().isPresent() and not slices[0].hasLogFiles():
                 found[partition] = str(slices[0].getBaseInstantTime())
         return found
@@ -688,17 +689,11 @@ def logs_since(file_slice: Any, instant: str) -> Mapping[str, int]:
     """
     if not file_slice.isPresent() or str(file_slice.get().getBaseInstantTime()) != instant:
         return {}
-    files = _each(file_slice.get().getLogFiles().iterator())
+    files = each(file_slice.get().getLogFiles().iterator())
     return {str(file.getPath().toString()): int(file.getFileSize()) for file in files}
 
 
 def _pending(timeline: Any, time: str) -> Iterator[Any]:
     """Yield the instants of one requested time that a timeline of Hudi's shows as pending."""
     found = timeline.filterInflightsAndRequested().getInstants()
-    return (one for one in _each(found.iterator()) if str(one.requestedTime()) == time)
-
-
-def _each(iterator: Any) -> Iterator[Any]:
-    """Yield what a Java iterator gives."""
-    while iterator.hasNext():
-        yield iterator.next()
+    return (one for one in each(found.iterator()) if str(one.requestedTime()) == time)

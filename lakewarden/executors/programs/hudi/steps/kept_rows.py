@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
+from lakewarden.executors.programs.java_errors import each
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.step import Step
@@ -21,6 +22,10 @@ from lakewarden.planners.model.step import Step
 _AT_ONCE = 16
 _OPERATION = "_hoodie_operation"
 _LOG = ".log."
+_CHANGES = ".cdc"
+"""How log files end that hold the changes of a write for its consumers (`hoodie.table.cdc.enabled`). They hold no rows
+of the table, and their blocks cannot be opened as such (run on 1.2.0).
+"""
 
 
 class _Log(NamedTuple):
@@ -53,7 +58,8 @@ def keep_operations(client: HudiClient, files: Collection[DataFile]) -> bool:
 def _logs(client: HudiClient, files: Collection[DataFile]) -> Iterator[_Log]:
     with translated(Step.PLAN), ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="log-blocks") as threads:
         try:
-            yield from threads.map(lambda file: _read(client, file), sorted(one for one in files if _LOG in one.name))
+            logs = sorted(one for one in files if _LOG in one.name and not one.name.endswith(_CHANGES))
+            yield from threads.map(lambda file: _read(client, file), logs)
         finally:
             threads.shutdown(cancel_futures=True)
 
@@ -65,8 +71,8 @@ def _read(client: HudiClient, file: DataFile) -> _Log:
     partial = operations = False
     reader = logs.HoodieLogFormat.newReader(client.storage, named, None)  # it skips what a block holds
     try:
-        while reader.hasNext():
-            found = reader.next().getLogBlockHeader()
+        for block in each(reader):
+            found = block.getLogBlockHeader()
             partial = partial or bool(found.containsKey(header.IS_PARTIAL))
             operations = operations or f'"{_OPERATION}"' in str(found.get(header.SCHEMA))
     finally:

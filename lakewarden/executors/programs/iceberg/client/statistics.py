@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
+from lakewarden.executors.programs.java_errors import each
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.step import Step
 
@@ -107,10 +108,7 @@ def _add_up(table: OpenTable, file: Any, snapshot: int) -> bool:
     schema = handler.schema(kind, table.jvm.org.apache.iceberg.TableUtil.formatVersion(table.java))
     rows = handler.readPartitionStatsFile(schema, table.java.io().newInputFile(file.path()))
     try:
-        counts, found = list[tuple[int, int]](), rows.iterator()
-        while found.hasNext():
-            one = found.next()
-            counts.append((int(one.dataRecordCount()), int(one.dataFileCount())))
+        counts = [(int(one.dataRecordCount()), int(one.dataFileCount())) for one in each(rows.iterator())]
     finally:
         rows.close()
     total = dict(table.java.snapshot(snapshot).summary()).get("total-records", "")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import NothingToDo
+from lakewarden.executors.programs import java_errors
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.observing import RunObservations
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
@@ -25,6 +27,7 @@ from lakewarden.planners.storage.content import read_ahead
 
 _NAME_MAPPING = "schema.name-mapping.default"
 _ORC_WITHOUT_IDS = "does not contain Iceberg IDs"
+_HAS_AN_ID = re.compile(r'"field-id"\s*:')
 _ANY_NUMBER = 2**63 - 1
 
 
@@ -86,9 +89,10 @@ def planned_groups(
 class FieldIds:
     """Which data files have no field ids, in a table without a name mapping. A rewrite leaves them out.
 
-    Engines read such Parquet files by position, and such ORC files by the names of today. If that is wrong, a rewrite
-    would make it final. Source: Iceberg 1.11, `parquet.ReadConf`, `orc.ORC.ReadBuilder`; by an empty mapping no column
-    of such a file has a metric (`ParquetUtil.fileMetrics`), and ORC is refused (`OrcMetrics`); both run.
+    Engines read such Parquet files by position, and such ORC and Avro files by the names of today. If that is wrong, a
+    rewrite would make it final. Source: Iceberg 1.11, `parquet.ReadConf`, `orc.ORC.ReadBuilder`,
+    `avro.ProjectionDatumReader`; by an empty mapping no column of such a file has a metric (`ParquetUtil.fileMetrics`),
+    ORC is refused (`OrcMetrics`), and the schema of Avro has no `field-id`; all run.
     """
 
     def __init__(self, table: OpenTable) -> None:
@@ -115,12 +119,14 @@ class FieldIds:
         iceberg = self._table.jvm.org.apache.iceberg
         kinds = {"PARQUET": iceberg.parquet.ParquetUtil.fileMetrics, "ORC": iceberg.orc.OrcMetrics.fromInputFile}
         path, kind = str(task.file().location()), str(task.file().format())
-        if kind not in kinds:
-            return ""
         try:
             with translated(Step.PLAN):
+                file = self._table.java.io().newInputFile(path)
+                if kind == "AVRO":
+                    read = iceberg.avro.Avro.read(file).project(self._table.java.schema()).build()
+                    return "" if _HAS_AN_ID.search(str(read.getMetadata()["avro.schema"])) else path
                 config, empty = iceberg.MetricsConfig.getDefault(), iceberg.mapping.NameMapping.empty()
-                metrics = kinds[kind](self._table.java.io().newInputFile(path), config, empty)
+                metrics = kinds[kind](file, config, empty)
                 return path if metrics.recordCount() and metrics.columnSizes().isEmpty() else ""
         except PermanentError as error:
             if _ORC_WITHOUT_IDS in str(error):
@@ -181,7 +187,5 @@ def made(table: OpenTable, group: FileGroup, rules: Thresholds) -> MadeGroup:
 
 
 def each(java_iterable: Any) -> Iterator[Any]:
-    """Yield the items of a `java.lang.Iterable`."""
-    found = java_iterable.iterator()
-    while found.hasNext():
-        yield found.next()
+    """Return the items of a `java.lang.Iterable`."""
+    return java_errors.each(java_iterable.iterator())

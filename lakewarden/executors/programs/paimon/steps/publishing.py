@@ -17,7 +17,9 @@ from lakewarden.executors.programs.paimon.steps.new_snapshots import (
     require_exclusive_creation,
 )
 from lakewarden.executors.programs.paimon.steps.proposing import Proposal
+from lakewarden.executors.programs.paimon.steps.table_files import table_files
 from lakewarden.planners.formats.paimon.metadata.files import content_of
+from lakewarden.planners.formats.paimon.metadata.heads import HINT
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
 from lakewarden.planners.formats.paimon.observing import Look
@@ -82,6 +84,8 @@ def _publish(table: OpenTable, proposal: Proposal, base: CommitBase, look: Calla
             _require_followed(table, last, proposal.snapshot)
             with on_the_way_out("write the hint of the newest snapshot"):
                 folder.hint(proposal.snapshot)
+                if table.snapshot(proposal.snapshot.id) is None:  # rolled back since: the hint would mislead
+                    table_files(table).delete([f"{table.table.location}/{SNAPSHOTS}/{HINT}"])
         return done
 
 

@@ -22,6 +22,11 @@ from lakewarden.planners.settings import format_duration
 _READABLE = frozenset({"PARQUET", "ORC", "HFILE"})
 """Formats of base files that the bundle reads without further libraries. It cannot read LANCE (run)."""
 
+_NOT_WRITTEN = "ORC"
+"""A compaction fails ("Not support write to Orc file"), and a clustering (".orc format not supported yet"), as Hudi's
+own do (run on 1.2.0).
+"""
+
 _MOST_SHOWN = 5
 _FUTURE = timedelta(seconds=30)
 
@@ -52,6 +57,13 @@ def blockers(
             code="unsupported_table",
             reason=f"the table's base files are {properties.base_file_format}, which Hudi's bundle does not read here",
             remedy="remove the table's policies",
+        )
+    elif properties.base_file_format == _NOT_WRITTEN:
+        yield Blocker(
+            services=frozenset({Service.COMPACTION, Service.CLUSTERING}),
+            code="unsupported_table",
+            reason="the table's base files are ORC, which Hudi 1.2 on Spark reads and does not write",
+            remedy="remove its compaction and clustering policies, or write the table anew with Parquet",
         )
     if properties.version not in KNOWN_VERSIONS:
         yield Blocker(

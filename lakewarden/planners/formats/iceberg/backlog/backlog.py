@@ -49,6 +49,9 @@ from lakewarden.planners.settings import Settings, format_duration
 
 _Options = TypeVar("_Options", bound=Settings)
 
+_ROW_LINEAGE = 3
+"""The format version from which on each row has a `_row_id`."""
+
 _MANIFEST_TARGET = ("commit.manifest.target-size-bytes", 8 * 2**20)
 _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 _VERSIONS = "write.metadata.previous-versions-max"
@@ -380,12 +383,13 @@ def _archive(facts: NeedFacts) -> ServiceNeed:
     if options.metadata_versions is not None and not bounds_versions(properties, options.metadata_versions):
         notes.append(f"{_VERSIONS} is set to {options.metadata_versions}, and {_DELETE_AFTER_COMMIT} to true")
     if not notes:
-        foreign = sorted(facts.metadata.types & UNKNOWN_TO_SPARK)
-        reason = (
-            f"manifests are not rewritten: Spark 3.5 cannot read those of a table with columns of type {foreign[0]}"
-            if foreign
-            else f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
-        )
+        reason = f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
+        if facts.metadata.format_version >= _ROW_LINEAGE:
+            reason += "; those of data stay, because Iceberg's rewrite would number the rows of a version 3 table anew"
+        if foreign := sorted(facts.metadata.types & UNKNOWN_TO_SPARK):
+            reason = (
+                f"manifests are not rewritten: Spark 3.5 cannot read those of a table with columns of type {foreign[0]}"
+            )
         return ServiceNeed(rest=NotDue(reason=reason))
     return ServiceNeed(backlog=_since(facts, Service.ARCHIVE), notes=tuple(notes))
 
@@ -394,7 +398,8 @@ def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> S
     """Return the manifests of the current partition spec that are smaller than half of the size that writers aim at.
     Iceberg's rewrite of manifests takes only those. Manifests of data files and of delete files are not mixed. Return
     the kind that has more of them. Return none if a column has a type that Spark cannot read: Iceberg's rewrite reads
-    the bounds of each column through Spark (run with `time`).
+    the bounds of each column through Spark (run with `time`). From format version 3 on, manifests of data stay: the
+    rewrite of 1.11.0 gives their rows new `_row_id`s (run).
     """
     if metadata.types & UNKNOWN_TO_SPARK:
         return ()
@@ -403,7 +408,7 @@ def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> S
     target = default if stated is None else stated
     small = [one for one in manifests if one.spec == metadata.default_spec and one.length < target / 2]
     of_deletes = [one for one in small if one.of_deletes]
-    of_data = [one for one in small if not one.of_deletes]
+    of_data = [one for one in small if not one.of_deletes] if metadata.format_version < _ROW_LINEAGE else []
     return max(of_data, of_deletes, key=len)
 
 

@@ -32,12 +32,13 @@ def has_identifier(raw: Mapping[str, Any]) -> bool:
 
 class DroppedColumn(NamedTuple):
     """A column that the current schema does not have. `schema` is an older one that has it. `is_whole`: that schema has
-    every column of today, too, as it is today.
+    every column of today, too, as it is today. `within`: all schemas that have the column.
     """
 
     name: str
     schema: int
     is_whole: bool
+    within: frozenset[int] = frozenset()
 
 
 def dropped_in(raw: Mapping[str, Any]) -> Mapping[int, DroppedColumn]:
@@ -47,12 +48,14 @@ def dropped_in(raw: Mapping[str, Any]) -> Mapping[int, DroppedColumn]:
     if now is None or len(schemas) == 1:
         return {}
     today, found = dict(_fields(now)), dict[int, DroppedColumn]()
+    within: dict[int, set[int]] = {}
     for number, schema in sorted(schemas.items()):
         is_whole = all(field in schema["fields"] for field in now["fields"])
         for field_id, name in _fields(schema):
+            within.setdefault(field_id, set()).add(number)
             if field_id not in today and (is_whole or not (field_id in found and found[field_id].is_whole)):
                 found[field_id] = DroppedColumn(name, number, is_whole)
-    return found
+    return {field_id: one._replace(within=frozenset(within[field_id])) for field_id, one in found.items()}
 
 
 def _fields(struct: Mapping[str, Any], place: str = "") -> Iterator[tuple[int, str]]:

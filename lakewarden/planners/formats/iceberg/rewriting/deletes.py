@@ -12,11 +12,12 @@ from datetime import datetime
 
 from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, ManifestDigest
 from lakewarden.planners.formats.iceberg.metadata.manifests import FileContent
-from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField, Ref, Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.groups import Group, is_unpartitioned
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Blocker
+from lakewarden.planners.settings import shown
 
 _ADDED = "added-equality-delete-files"
 _JOB = "flink.job-id"
@@ -143,26 +144,33 @@ def needless(files: Iterable[LiveFile], specs: Specs) -> tuple[LiveFile, ...]:
     return tuple(one for one in found if one.content is not FileContent.DATA and not ages.has_a_file_for(one))
 
 
-def blocked_by_dropped_columns(digests: Iterable[ManifestDigest], metadata: TableMetadata) -> Iterator[Blocker]:
+def blocked_by_dropped_columns(
+    digests: Iterable[ManifestDigest], metadata: TableMetadata, *, ref: Ref | None = None
+) -> Iterator[Blocker]:
     """Yield what blocks the services that read rows, and clean, if live equality deletes delete by a column that the
     current schema does not have. No engine can read the current snapshot then. Older ones can be read by their own
     schema, so they must not expire.
+
+    With `ref`, `digests` are those of another branch or a tag. Its deletes hold back clean alone, and only if the
+    schema of its snapshot does not have the column either: else that snapshot can be read by its id.
 
     Source: Iceberg 1.11, `data.DeleteFilter` ("Cannot find required field for ID"; run).
     """
     named = {number: path for digest in digests for number, path in digest.deletes_by.items()}
     for number in sorted(named.keys() & metadata.dropped.keys()):
         column = metadata.dropped[number]
+        if ref is not None and metadata.by_id[ref.snapshot].schema in column.within:
+            continue
         again = _CURRENT if column.is_whole else _IN_A_STRUCT if "." in column.name else _ADDED_AGAIN
+        again = again.format(schema=column.schema, number=number, next=max(metadata.schemas) + 1)
+        of = "" if ref is None else f" of {'branch' if ref.is_branch else 'tag'} {shown(ref.name)}"
         yield Blocker(
-            services=_NEEDS_ROWS,
+            services=_NEEDS_ROWS if ref is None else frozenset({Service.CLEAN}),
             code="deletes_by_dropped_column",
-            reason=f"{named[number]} deletes rows by the column {column.name} (field {number}), which was dropped: no "
-            "engine applies its deletes, and the current rows cannot be read",
-            remedy="have the column again under its field id "
-            f"({again.format(schema=column.schema, number=number, next=max(metadata.schemas) + 1)}), "
-            "run compaction with --rewrite-all and with remove_dangling_deletes: true in its options until it finds "
-            "no file that is left, and drop the column again",
+            reason=f"{named[number]}{of} deletes rows by the column {column.name} (field {number}), which was dropped: "
+            f"no engine applies its deletes, and the current rows{of} cannot be read",
+            remedy=f"have the column again under its field id ({again}), "
+            f"{_REWRITTEN if ref is None else _BRANCH if ref.is_branch else _TAG}, and drop the column again",
         )
 
 
@@ -178,6 +186,16 @@ _IN_A_STRUCT = (
     "by a new current schema that has it in its struct, as schema {schema} has it, beside all columns of today"
 )
 """The former schema is made current only if it has all columns of today. A rewrite by it would lose the others."""
+
+_REWRITTEN = (
+    "run compaction with --rewrite-all and with remove_dangling_deletes: true in its options until it finds no file "
+    "that is left"
+)
+_BRANCH = (
+    "write the rows of the branch anew with Spark (INSERT OVERWRITE table.branch_name SELECT * FROM "
+    "table.branch_name, with spark.sql.sources.partitionOverwriteMode=static)"
+)
+_TAG = f"create a branch of the tag's snapshot, {_BRANCH}, replace the tag by one of the head of that branch"
 
 
 class _Ages:

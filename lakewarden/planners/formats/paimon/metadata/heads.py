@@ -19,7 +19,7 @@ from lakewarden.planners.storage.content import FileTooLargeError
 SNAPSHOT = re.compile(r"snapshot-([0-9]{1,10})")
 SCHEMA = re.compile(r"schema-([0-9]{1,10})")
 
-_HINT = "LATEST"
+HINT = "LATEST"
 _HINT_BYTES = 64
 _MOST_AHEAD = 32
 """So many commits beyond a hint are asked for one by one. Beyond that the folder is listed."""
@@ -100,7 +100,7 @@ def require_table(location: str, storage: Storage) -> None:
 def hinted(folder: str, storage: Storage) -> int | None:
     """Return the number in the hint of the newest snapshot, in a folder of snapshots; None if there is none."""
     try:
-        text = storage.read(f"{folder}/{_HINT}", limit=_HINT_BYTES).decode("ascii", "replace").strip()
+        text = storage.read(f"{folder}/{HINT}", limit=_HINT_BYTES).decode("ascii", "replace").strip()
     except (FileNotFoundError, FileTooLargeError):
         return None
     return counted(text)

@@ -406,6 +406,15 @@ def test_an_archive_rewrites_no_manifests_of_a_table_that_spark_cannot_read() ->
     assert "columns of type time" in found.at_rest[Service.ARCHIVE].reason
 
 
+def test_an_archive_rewrites_no_manifests_of_data_whose_rows_have_ids() -> None:
+    """From format version 3 on, Iceberg's rewrite would number the rows anew. Deletes have no ids."""
+    with_ids, small = a_metadata(*appends(3), format_version=3), [a_manifest() for _ in range(20)]
+    found = needs(with_ids, manifests=small)
+    assert Service.ARCHIVE not in found.backlogs
+    assert "would number the rows" in found.at_rest[Service.ARCHIVE].reason
+    assert Service.ARCHIVE in needs(with_ids, manifests=[a_manifest(of_deletes=True) for _ in range(20)]).backlogs
+
+
 def test_an_archive_is_due_until_the_metadata_versions_are_bounded() -> None:
     """The policy sets the number of versions. Without it there is no bound."""
     table = a_table(archive=ArchiveOptions(metadata_versions=50))
