@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from lakewarden.cli.app import app
-from lakewarden.cli.codes import MEANINGS
+from lakewarden.cli.options import MEANINGS
 
 PAGE = Path(__file__).parent / "cli.md"
 
@@ -64,7 +64,7 @@ The client needs the standard library only, and is generated from [openapi.json]
         print(blocked.problem["detail"], blocked.problem["remedy"])
 
 It has a method for each operation, with the name of its `operationId`. For a list, `each_of_...` reads all pages.
-Bodies are dictionaries with types (`lakewarden.client.bodies`). The errors are in `lakewarden.client.errors`.
+Bodies are dictionaries with types (`lakewarden.client.bodies`). The errors are in `lakewarden.client.transport`.
 
 """
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.service.events.listener import Listener
-from lakewarden.service.state.resources import Resources
+from lakewarden.service.events import Listener
+from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.wiring.daemon import ComposedDaemon, compose
 

@@ -13,7 +13,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from docs.rest import OPENAPI, OPENAPI_MANAGEMENT
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from tests.support import doubles
 from tests.support.doubles.fake import FakeTable
 

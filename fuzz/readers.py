@@ -18,17 +18,16 @@ from lakewarden.planners.formats.hudi.metadata import plans
 from lakewarden.planners.formats.hudi.metadata.commits import partitions_to_come, written
 from lakewarden.planners.formats.hudi.metadata.names import Layout, collapse
 from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, decode
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
-from lakewarden.planners.formats.hudi.metadata.times import to_utc
+from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.timeline import to_utc
 from lakewarden.planners.formats.iceberg import ICEBERG
 from lakewarden.planners.formats.iceberg.metadata.digests import ManifestDigest
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest, read_manifest, read_manifest_list
 from lakewarden.planners.formats.iceberg.metadata.parsing import parse_metadata
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions, CompactionOptions
 from lakewarden.planners.formats.paimon import PAIMON
-from lakewarden.planners.formats.paimon.metadata import index_manifests
 from lakewarden.planners.formats.paimon.metadata import manifests as paimon_manifests
-from lakewarden.planners.formats.paimon.metadata.rows import partition_path as paimon_partition
+from lakewarden.planners.formats.paimon.metadata.files import partition_path as paimon_partition
 from lakewarden.planners.formats.paimon.metadata.schemas import parse_schema
 from lakewarden.planners.formats.paimon.metadata.snapshots import parse_snapshot
 from lakewarden.planners.model.clock import ManualClock
@@ -114,7 +113,7 @@ def _paimon_readers(folder: Path) -> Mapping[str, Reader]:
         ),
         "paimon_manifest": Reader(read=_paimon_manifest, seeds=[*others, *_crafted()]),
         "paimon_index_manifest": Reader(
-            read=lambda content: str(index_manifests.read_index_manifest(content, file="/t/i")),
+            read=lambda content: str(paimon_manifests.read_index_manifest(content, file="/t/i")),
             seeds=[*indexes, *_crafted()],
         ),
         "paimon_table": _whole(PAIMON, folder, folder),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.demo.writers.record import Batch
+from lakewarden.demo.writers.orders import Batch
 from lakewarden.service.http.schemas import RunBody
 
 NEAR = timedelta(minutes=1)

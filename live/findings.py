@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from lakewarden.demo.reader import TableRows, count_wrong_rows
 from lakewarden.demo.report import Range, WriterTally
-from lakewarden.demo.writers.record import Record, read_record
+from lakewarden.demo.writers.orders import Record, read_record
 from live.goal import EACH_SUCCEEDS
 from live.report import Failure, LiveReaderTally, LiveReport, LiveWriterTally, TimeTravel
 from live.scenario import LiveScenario

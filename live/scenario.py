@@ -7,12 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from lakewarden.demo.daemon import DaemonProcess
+from lakewarden.demo.daemon import Child, DaemonProcess
 from lakewarden.demo.environment import Environment
-from lakewarden.demo.process import Child
 from lakewarden.demo.run import START_SECONDS, DemoRun
 from lakewarden.demo.snapshot import DemoState
-from lakewarden.demo.writers.record import Batch
+from lakewarden.demo.writers.orders import Batch
 from lakewarden.planners.model.errors import LakewardenError
 from live.goal import EACH_SUCCEEDS, Goal
 from live.journey import Journey

@@ -20,7 +20,7 @@ from bench.figure import Figure, figure
 from bench.hooks.callbacks import Callbacks
 from bench.measuring.served import served
 from bench.polling.quiet_tables import watched, write_quiet_table
-from lakewarden.demo.process import Child, free_port
+from lakewarden.demo.daemon import Child, free_port
 
 _TABLES = 100
 _PER_SECOND = 200

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from lakewarden.demo.process import Child, free_port
+from lakewarden.demo.daemon import Child, free_port
 
 _GRACE = timedelta(seconds=30)
 

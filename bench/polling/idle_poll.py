@@ -18,8 +18,8 @@ from bench.measuring.cores import core_seconds
 from bench.polling.quiet_tables import write_quiet_table
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.config.reading import ReadingSettings
-from lakewarden.service.scheduling.poll_queue import PollQueue
+from lakewarden.service.config.document import ReadingSettings
+from lakewarden.service.scheduling.poller import PollQueue
 from lakewarden.service.state.observations import Observations, Polled
 from lakewarden.service.state.readers.processes import ProcessReaders
 

@@ -58,7 +58,7 @@ def _is_compacted(table: Path) -> bool:
 
 def main() -> None:
     """Compact each table of the command line."""
-    from lakewarden.demo.writers.small_spark import small_spark  # noqa: PLC0415 - imports pyspark
+    from lakewarden.demo.writers.writing import small_spark  # noqa: PLC0415 - imports pyspark
     from lakewarden.executors.worker import bundles  # noqa: PLC0415
 
     spark = small_spark(

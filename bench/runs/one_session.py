@@ -15,8 +15,7 @@ from pathlib import Path
 
 from bench.measuring.cores import core_seconds, family
 from lakewarden.executors.contract import Assignment, Granted, Plan, Succeeded
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 
 
@@ -42,8 +41,8 @@ def main() -> None:
     """Start a session, execute the run, end."""
     from lakewarden.executors.profile import SparkProfile  # noqa: PLC0415 - for the process alone
     from lakewarden.executors.programs.registry import PROGRAMS  # noqa: PLC0415
+    from lakewarden.executors.worker.runs import carry_out  # noqa: PLC0415
     from lakewarden.executors.worker.session import Session  # noqa: PLC0415 - imports pyspark
-    from lakewarden.executors.worker.steps import carry_out  # noqa: PLC0415
     from lakewarden.planners.storage import LocalStorage  # noqa: PLC0415
 
     told = json.loads(sys.argv[1])

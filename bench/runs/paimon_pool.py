@@ -57,8 +57,7 @@ def _compaction(table: Path) -> Assignment:
 
 def main() -> None:
     """Write the original table as the demo's writer does."""
-    from lakewarden.demo.formats.paimon.batches import StreamCommitter  # noqa: PLC0415 - for the process alone
-    from lakewarden.demo.formats.paimon.core import Core  # noqa: PLC0415
+    from lakewarden.demo.formats.paimon.writer import Core, StreamCommitter  # noqa: PLC0415
     from lakewarden.demo.writers import orders  # noqa: PLC0415
 
     core = Core()

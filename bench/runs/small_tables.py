@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lakewarden.demo.daemon import ZooKeeper
 from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
-from lakewarden.demo.zookeeper import ZooKeeper
 
 COMMITS = {Workload.REGIONS: 4, Workload.DAYS: 6}
 
@@ -88,8 +88,7 @@ def small_tables(workload: Workload = Workload.REGIONS) -> Iterator[SmallTables]
 
 def main() -> None:
     """Write the original table with the demo's writer."""
-    from lakewarden.demo.formats.hudi.batches import BatchCommitter  # noqa: PLC0415
-    from lakewarden.demo.formats.hudi.writer import start_spark  # noqa: PLC0415
+    from lakewarden.demo.formats.hudi.writer import BatchCommitter, start_spark  # noqa: PLC0415
     from lakewarden.demo.writers import orders  # noqa: PLC0415 - imports pyspark
 
     path, workload = Path(sys.argv[1]), Workload(sys.argv[2])

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, FormatPrograms, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.hudi import compaction
-from lakewarden.executors.programs.hudi.client.observing import RunObservations
+from lakewarden.executors.programs.hudi.client.opened import RunObservations
 from lakewarden.executors.programs.hudi.programs import HUDI
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.executors.worker import main as worker

@@ -15,8 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from bench.figure import Figure, figure
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.control.housekeeping import tidy
 from lakewarden.service.model.rows import ServiceStateRow

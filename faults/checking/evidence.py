@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.checking.history import Interval, StoredRun
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 _IDLE = "nothing to do"
 _RUNS = "SELECT id, identity, service, state, instant, epoch, ended_at IS NOT NULL, outcome FROM runs ORDER BY number"

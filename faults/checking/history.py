@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakewarden.demo.writers.record import Batch, Row
-from lakewarden.planners.model.step import Step
+from lakewarden.demo.writers.orders import Batch, Row
+from lakewarden.planners.model.instant import Step
 from live.journey import Journey
 
 SUCCEEDED = "SUCCEEDED"

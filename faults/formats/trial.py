@@ -9,11 +9,10 @@ from typing import Any, NamedTuple, Protocol
 
 from faults.checking.history import History, StoredRun
 from faults.injection.schedule import Targets
-from lakewarden.demo.daemon import DaemonProcess
+from lakewarden.demo.daemon import Child, DaemonProcess
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.format_demo import FormatDemo
-from lakewarden.demo.process import Child
-from lakewarden.demo.writers.record import Batch
+from lakewarden.demo.writers.orders import Batch
 from lakewarden.planners.model.instant import Service
 
 Wait = Callable[[Callable[[], bool], str], None]

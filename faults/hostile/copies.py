@@ -15,7 +15,7 @@ from typing import Any
 import fastavro
 
 from faults.hostile.lake import Lake
-from lakewarden.planners.formats.hudi.metadata.times import instant_time
+from lakewarden.planners.formats.hudi.metadata.timeline import instant_time
 from tests.support.hostile.hostile_table import Hostile, Looks
 
 _FIXTURE = Path(__file__).parents[2] / "tests" / "fixtures" / "hudi" / "mor_v9.zip"

@@ -16,9 +16,9 @@ from typing import Any
 from faults.checking.checker import Rule, violations
 from faults.checking.history import History
 from faults.formats.hudi.evidence import files_needed, files_there, read_timeline
+from lakewarden.demo.daemon import environment
 from lakewarden.demo.formats.hudi.reader import read_snapshot
-from lakewarden.demo.process import environment
-from lakewarden.demo.writers.record import read_record
+from lakewarden.demo.writers.orders import read_record
 from live.hudi.travel import travel
 
 _JUDGED = (Rule.ROWS, Rule.FILES, Rule.TRAVEL, Rule.WRITER)

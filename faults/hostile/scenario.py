@@ -26,9 +26,8 @@ from faults.hostile.looks import wrong_with
 from faults.hostile.report import HostileReport, longest_unseen
 from faults.hostile.served import NoAnswerError, Served, left_behind
 from faults.hostile.stores import Stores, bad_stores
+from lakewarden.demo.daemon import Child, ZooKeeper
 from lakewarden.demo.interruption import Interruption
-from lakewarden.demo.process import Child
-from lakewarden.demo.zookeeper import ZooKeeper
 from lakewarden.executors.worker import bundles, java
 from lakewarden.planners.model.errors import TemporaryError
 from tests.support.hostile.hostile_table import Hostile

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from faults.injection.victims import left_of
-from lakewarden.demo.process import Child, free_port
+from lakewarden.demo.daemon import Child, free_port
 
 _OURS = ("127.0.0.2", 0)
 """The address of our requests. It is another address than that of the hostile clients, as a kubelet's is."""

@@ -21,12 +21,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakewarden.demo.formats.hudi.batches import BatchCommitter
 from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
-from lakewarden.demo.formats.hudi.writer import start_spark
+from lakewarden.demo.formats.hudi.writer import BatchCommitter, start_spark
 from lakewarden.demo.writers import orders
-from lakewarden.demo.writers.record import RecordWriter, Row
-from lakewarden.demo.writers.writing_time import WritingTime
+from lakewarden.demo.writers.orders import RecordWriter, Row
+from lakewarden.demo.writers.writing import WritingTime
 
 _WORDS = 2000
 

@@ -14,12 +14,11 @@ from faults.checking.history import StoredRun
 from faults.formats.trial import FormatTrial
 from faults.injection.fault_injection import FaultInjection
 from faults.injection.victims import left_of
-from lakewarden.demo.daemon import DaemonProcess
+from lakewarden.demo.daemon import Child, DaemonProcess
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.interruption import Interruption
-from lakewarden.demo.process import Child
 from lakewarden.demo.report import WriterTally
-from lakewarden.demo.writers.record import Ending, Record, merged, read_record
+from lakewarden.demo.writers.orders import Ending, Record, merged, read_record
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 
 SPARK: Mapping[str, Any] = {"default": {"memory": "768m", "master": "local[2]", "hung_after": "15s"}}

@@ -16,13 +16,12 @@ from lakewarden.executors import points
 from lakewarden.executors.contract import Assignment, Failed, FailureKind, Granted, Outcome, Plan, Refused, Wait
 from lakewarden.executors.points import NoWatcher, Point
 from lakewarden.executors.programs.registry import PROGRAMS
+from lakewarden.executors.worker.runs import carry_out
 from lakewarden.executors.worker.session import Session
-from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.decide import ServiceState, decide
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.decision import Decision, Due
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import Mode, Policy, Scheduling, Table, TableId
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import storage_for

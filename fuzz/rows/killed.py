@@ -17,11 +17,10 @@ from lakewarden.executors import points
 from lakewarden.executors.contract import Assignment, Granted, Outcome, Plan
 from lakewarden.executors.points import NoWatcher, Point
 from lakewarden.executors.programs.registry import PROGRAMS
-from lakewarden.executors.worker.steps import carry_out
+from lakewarden.executors.worker.runs import carry_out
 from lakewarden.planners.model.decision import Due
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import storage_for

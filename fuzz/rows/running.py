@@ -21,8 +21,7 @@ from lakewarden.executors.points import Point
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.decision import DoesNotApply, Due
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 
 OURS = frozenset({"run", "begin", "go on", "end"})
 """The acts that are ours in every format.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 import lakewarden
-from lakewarden.cli import daemon, here, keys, protections, runs, status, table_words, tables
-from lakewarden.cli.codes import MEANINGS
+from lakewarden.cli import daemon, here, protections, runs, table_words, tables
 from lakewarden.cli.commands import HERE, TABLES, Sections
+from lakewarden.cli.options import MEANINGS
 
 _CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:<4} {meaning}" for code, meaning in MEANINGS.items())])
 
@@ -21,12 +21,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 here.register(app)
-app.add_typer(keys.app, name="keys", rich_help_panel=HERE)
+app.add_typer(daemon.app, name="keys", rich_help_panel=HERE)
 app.add_typer(tables.app, name="tables", rich_help_panel=TABLES)
 app.add_typer(runs.app, name="runs", rich_help_panel=TABLES)
 table_words.register(app)
 app.add_typer(protections.approvals, name="approvals", rich_help_panel=TABLES)
 app.add_typer(protections.quarantine, name="quarantine", rich_help_panel=TABLES)
 app.add_typer(protections.holds, name="holds", rich_help_panel=TABLES)
-status.register(app)
+runs.register(app)
 daemon.register(app)

@@ -13,8 +13,8 @@ from typing import Any, ParamSpec
 import typer
 from typer.core import TyperGroup
 
-from lakewarden.cli.codes import Code, code_of, told
-from lakewarden.client.errors import ClientError
+from lakewarden.cli.options import Code, code_of, told
+from lakewarden.client.transport import ClientError
 from lakewarden.planners.model.errors import LakewardenError, UnknownNameError
 from lakewarden.planners.model.printable import printable
 

@@ -15,7 +15,7 @@ import lakewarden
 from lakewarden.cli.commands import HERE, command
 from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Table, Url, client_of, key_of
 from lakewarden.client.transport import DAEMON
-from lakewarden.demo.registry import DEMOS
+from lakewarden.demo.run import DEMOS
 from lakewarden.planners.model.errors import PermanentError
 
 _PLACE = (
@@ -77,8 +77,8 @@ def init(
     Of Hudi tables the newest clean is read, so that as many commits are kept as before.
     """
     from lakewarden.service.commands.first_file import first_file, known_options, sound_file  # noqa: PLC0415
-    from lakewarden.service.commands.lake_facts import kept_by_cleans, options_in_catalogs, over  # noqa: PLC0415
     from lakewarden.service.commands.places import found_at  # noqa: PLC0415
+    from lakewarden.service.commands.report import kept_by_cleans, options_in_catalogs, over  # noqa: PLC0415
 
     found = {place: found_at(place, exclude=exclude or (), err=sys.stderr) for place in dict.fromkeys(places)}
     kept = kept_by_cleans([table for tables in found.values() for table in tables])
@@ -161,8 +161,7 @@ def writer_options(
 
 def serve(config: ConfigFile = CONFIG) -> int:
     """Run the daemon."""
-    from lakewarden.service.process.last_resort import leave  # noqa: PLC0415
-    from lakewarden.service.process.signals import hang_up_reloads  # noqa: PLC0415
+    from lakewarden.service.process.signals import hang_up_reloads, leave  # noqa: PLC0415
 
     hang_up_reloads()  # remembered already while the rest is loaded, which takes a while
     from lakewarden.service.wiring.serving import serve as serve_daemon  # noqa: PLC0415

@@ -3,7 +3,8 @@
 It is generated from docs/openapi.json, and needs the standard library only. docs/cli.md has an example.
 """
 
-from lakewarden.client.errors import (
+from lakewarden.client.operations import Operations as Client
+from lakewarden.client.transport import (
     ClientError,
     ConflictError,
     DaemonAwayError,
@@ -13,7 +14,6 @@ from lakewarden.client.errors import (
     NotFoundError,
     StrangeError,
 )
-from lakewarden.client.operations import Operations as Client
 
 __all__ = [
     "Client",

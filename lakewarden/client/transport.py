@@ -9,22 +9,161 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from http import HTTPStatus
 from http.client import HTTPException, IncompleteRead
-from typing import Any, ClassVar, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NotRequired,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from lakewarden.client.bodies import ProblemBody
-from lakewarden.client.errors import (
-    ClientError,
-    ConflictError,
-    DaemonAwayError,
-    DaemonBusyError,
-    InvalidError,
-    NotAllowedError,
-    NotFoundError,
-    StrangeError,
-)
-from lakewarden.client.shapes import misfit
+
+if TYPE_CHECKING:
+    from lakewarden.client.bodies import ProblemBody
+
+
+# Whether a value of JSON has the fields and the types of a body. A daemon of another version may answer.
+
+
+def misfit(value: Any, kind: Any) -> str | None:
+    """Return where a value is not of a type, and None if it fits.
+
+    A field that the type does not know is no misfit: a newer daemon may send it. For the same reason the values of an
+    enum are not compared.
+    """
+    return next(_misfits(value, kind, "the answer"), None)
+
+
+def _misfits(value: Any, kind: Any, at: str) -> Iterator[str]:
+    origin = get_origin(kind)
+    if kind is Any:
+        return
+    if origin in (Union, types.UnionType):
+        if all(next(_misfits(value, one, at), None) for one in get_args(kind)):
+            yield f"{at} is {_named(value)}"
+    elif is_typeddict(kind):
+        yield from _misfits_of_body(value, kind, at)
+    elif origin is list:
+        yield from _misfits_of_list(value, get_args(kind)[0], at)
+    elif origin is dict:
+        yield from _misfits_of_map(value, get_args(kind)[1], at)
+    elif not _is_plain(value, str if origin is Literal else kind):
+        yield f"{at} is {_named(value)}"
+
+
+def _misfits_of_body(value: Any, kind: Any, at: str) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        yield f"{at} is {_named(value)}"
+        return
+    for name, (field, required) in _fields(kind).items():
+        if name in value:
+            yield from _misfits(value[name], field, f"{at}.{name}")
+        elif required:
+            yield f"{at}.{name} is missing"
+
+
+def _misfits_of_list(value: Any, kind: Any, at: str) -> Iterator[str]:
+    if not isinstance(value, list):
+        yield f"{at} is {_named(value)}"
+        return
+    for number, one in enumerate(value):
+        yield from _misfits(one, kind, f"{at}[{number}]")
+
+
+def _misfits_of_map(value: Any, kind: Any, at: str) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        yield f"{at} is {_named(value)}"
+        return
+    for one in value.values():
+        yield from _misfits(one, kind, f"{at}[...]")
+
+
+@cache
+def _fields(kind: Any) -> Mapping[str, tuple[Any, bool]]:
+    """Return the type of each field of a body, and whether the field is required."""
+    found = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        optional = get_origin(hint) is NotRequired
+        found[name] = (get_args(hint)[0] if optional else hint, not optional)
+    return found
+
+
+def _is_plain(value: Any, kind: Any) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is type(None):
+        return value is None
+    return isinstance(value, kind)
+
+
+def _named(value: Any) -> str:
+    return {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}.get(
+        type(value), "a number"
+    )
+
+
+# What may happen instead of an answer of a daemon.
+#
+# ClientError ├─ DaemonAwayError no daemon answers; trying again later may succeed ├─ DaemonBusyError the daemon
+# answers, and has no time or no owner of the table now; trying again later may succeed ├─ NotAllowedError the key is
+# missing, unknown, or does not have the role ├─ NotFoundError there is no such table, service, run or hold ├─
+# ConflictError it cannot be done now; the detail says why ├─ InvalidError a value of the request is invalid └─
+# StrangeError another program answers, or a daemon of another version, or the daemon has an internal error
+
+
+class ClientError(Exception):
+    """The base of every error of the client. `problem` is the body of the error, if a daemon has sent one."""
+
+    def __init__(self, message: str, *, status: int | None = None, problem: ProblemBody | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.problem = problem
+
+
+class DaemonAwayError(ClientError):
+    """No daemon answers. Trying again later may succeed. `broke`: the connection was there, and broke."""
+
+    def __init__(self, message: str, *, broke: bool = False) -> None:
+        super().__init__(message)
+        self.broke = broke
+
+
+class DaemonBusyError(ClientError):
+    """The daemon cannot answer now (429, 503). Trying again later may succeed."""
+
+
+class NotAllowedError(ClientError):
+    """The key is missing or unknown (401), or does not have the role for this (403)."""
+
+
+class NotFoundError(ClientError):
+    """There is no such table, service, run or hold (404)."""
+
+
+class ConflictError(ClientError):
+    """It cannot be done now (409, 412)."""
+
+
+class InvalidError(ClientError):
+    """A value of the request is invalid, or too long (400, 413, 414, 422, 431)."""
+
+
+class StrangeError(ClientError):
+    """The answer is not that of a daemon of this version, or the daemon has an internal error (500)."""
+
 
 DAEMON = "http://127.0.0.1:8080"
 """The address of a daemon with the default settings, on the same machine."""

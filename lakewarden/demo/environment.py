@@ -11,10 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from lakewarden.demo.daemon import SERVE, DaemonProcess, merged
+from lakewarden.demo.daemon import SERVE, Child, DaemonProcess, ZooKeeper, merged
 from lakewarden.demo.format_demo import FormatDemo
-from lakewarden.demo.process import Child
-from lakewarden.demo.zookeeper import ZooKeeper
 from lakewarden.planners.model.errors import PermanentError
 
 _WRITER_GRACE = timedelta(seconds=10)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from lakewarden.demo.daemon import ZooKeeper
 from lakewarden.demo.reader import TableRows
-from lakewarden.demo.zookeeper import ZooKeeper
 
 
 class Processes(Protocol):

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from lakewarden.demo.writers.record import Batch, Ending, Record, Row, read_record, rows_after
+from lakewarden.demo.writers.orders import Batch, Ending, Record, Row, read_record, rows_after
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

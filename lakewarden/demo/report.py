@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lakewarden.demo.writers.record import Record
+from lakewarden.demo.writers.orders import Record
 
 _LONGEST_REASON = 300
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -16,9 +19,13 @@ from lakewarden.demo.interruption import InterruptedDemoError, Interruption
 from lakewarden.demo.screen import Screen
 from lakewarden.demo.snapshot import DemoObserver, DemoState
 from lakewarden.planners.model.decision import NotDue
-from lakewarden.planners.model.errors import LakewardenError, TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.model.run import RunState
+
+if TYPE_CHECKING:
+    from lakewarden.demo.format_demo import FormatDemo
+
 
 START_SECONDS = 180
 """The longest start-up of a process."""
@@ -105,3 +112,48 @@ def _has_nothing_to_do(state: DemoState, service: Service) -> bool:
     """Whether the newest decision on a service is that it has nothing to do. Then a request for it is refused."""
     found = state.table.services.get(service.value) if state.table else None
     return found is not None and found.decision is not None and found.decision.decision == NotDue.__name__
+
+
+# What the demos have in common whose table is a folder: it is named by its path, and needs no more settings.
+
+
+class TableInFolder:
+    """A part of `FormatDemo`."""
+
+    @abstractmethod
+    def folder(self, directory: Path) -> Path:
+        """Return the folder of the table."""
+
+    def settings(self, directory: Path) -> Mapping[str, Any]:
+        """Return nothing: the table's entry is enough."""
+        return {}
+
+    def writer_arguments(self, directory: Path) -> Sequence[str]:
+        """Return the writer's arguments that name the table."""
+        return ("--path", str(self.folder(directory)))
+
+    def reader_arguments(self, directory: Path) -> Sequence[str]:
+        """Return the reader's arguments that name the table."""
+        return ("--path", str(self.folder(directory)))
+
+
+# The demo of each format. Its module is imported only when it is needed, so that `lakewarden --help` answers at once.
+
+DEMOS: Mapping[str, str] = {
+    "hudi": "lakewarden.demo.formats.hudi.demo",
+    "iceberg": "lakewarden.demo.formats.iceberg.demo",
+    "paimon": "lakewarden.demo.formats.paimon.demo",
+    "directory": "lakewarden.demo.formats.directory.demo",
+}
+"""The module of each demo. A module imports the foreign reader of its format, which the other formats do not need."""
+
+
+def demo_of(name: str) -> FormatDemo:
+    """Return the demo of a format. Raises PermanentError if its reader is not installed."""
+    try:
+        format_demo: FormatDemo = importlib.import_module(DEMOS[name]).DEMO
+    except ModuleNotFoundError as missing:
+        raise PermanentError(
+            f"there is no {missing.name}, which the demo needs to read the table: pip install 'lakewarden[demo]'"
+        ) from missing
+    return format_demo

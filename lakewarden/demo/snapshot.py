@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from lakewarden.demo.daemon import DaemonProcess, RequestRefusedError
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.reader import Query, read_queries
-from lakewarden.demo.writers.record import Ending, Record, merged, read_record
+from lakewarden.demo.writers.orders import Ending, Record, merged, read_record
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.http.schemas import RunBody, TableBody
 

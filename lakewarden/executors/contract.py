@@ -16,8 +16,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from lakewarden.executors.progress import RunProgress
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import Storage
 

@@ -17,7 +17,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from lakewarden.executors.contract import Assignment, Plan
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import RunId, Step
 
 
 class Point(StrEnum):
@@ -139,3 +140,24 @@ def watched(step: Step, plan: Plan, assignment: Assignment) -> AbstractContextMa
 def session_is_up(*, jvm: int) -> None:
     """Tell the watcher the process id of the worker's JVM."""
     _Watched.by.session_is_up(jvm=jvm)
+
+
+# Which runs of this process were cancelled, for programs that do their work outside of Spark's jobs.
+
+_CANCELLED: set[RunId] = set()
+
+
+def note(run: RunId) -> None:
+    """Remember that a run was cancelled."""
+    _CANCELLED.add(run)
+
+
+def forget(run: RunId) -> None:
+    """Forget a run that has ended."""
+    _CANCELLED.discard(run)
+
+
+def require_wanted(run: RunId) -> None:
+    """Raise TemporaryError if the run was cancelled. A program asks this between two pieces of its work."""
+    if run in _CANCELLED:
+        raise TemporaryError("the run was cancelled")

@@ -33,8 +33,7 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,9 +17,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from lakewarden.planners.model.decision import Blocked
-from lakewarden.planners.model.instant import Instant, InstantKind
-from lakewarden.planners.model.lock import LockReading, LockSample
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Instant, InstantKind, Timeline
+from lakewarden.planners.model.proof import LockReading, LockSample
 from lakewarden.planners.model.view import TableView
 
 FROM_ONE_WRITER = 3

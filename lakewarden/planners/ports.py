@@ -12,10 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import ArchivePage, Instant, Service, Step
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.triggers import Trigger

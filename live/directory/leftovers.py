@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from lakewarden.demo.formats.directory.batches import SCHEMA
 from lakewarden.demo.formats.directory.reader import EXPIRED
+from lakewarden.demo.formats.directory.writer import SCHEMA
 
 _FILES = 3
 _LONG_AGO_SECONDS = 7200

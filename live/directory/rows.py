@@ -10,7 +10,7 @@ import duckdb
 
 from lakewarden.demo.formats.directory.reader import EXPIRED
 from lakewarden.demo.reader import count_wrong_rows
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 from live.journey import Journey
 
 

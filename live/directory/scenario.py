@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.run import DemoRun
 from lakewarden.demo.snapshot import DemoState
-from lakewarden.demo.writers.record import Batch
+from lakewarden.demo.writers.orders import Batch
 from live.directory.leftovers import Leftovers
 from live.directory.policies import POLICIES
 from live.directory.rows import by_partition

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.client import Client
-from lakewarden.demo.process import Child, environment
+from lakewarden.demo.daemon import Child, environment
 from lakewarden.planners.model.errors import PermanentError
 
 _CLI = (sys.executable, "-m", "lakewarden.cli")

@@ -15,7 +15,7 @@ from typing import Any
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import RestCatalog
 
-from lakewarden.demo.process import Child, free_port
+from lakewarden.demo.daemon import Child, free_port
 from lakewarden.planners.model.errors import PermanentError
 from live.fleet.appender import Appender
 from live.fleet.configuration import acting, edited

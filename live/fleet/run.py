@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from lakewarden.demo.daemon import free_port
 from lakewarden.demo.interruption import Interruption
-from lakewarden.demo.process import free_port
 from lakewarden.demo.run import run_in_directory
 from lakewarden.executors.worker import bundles
 from live.fleet.kinds import fleet

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from lakewarden.demo.process import Child
+from lakewarden.demo.daemon import Child
 from lakewarden.executors.worker import bundles
 from lakewarden.executors.worker.java import java_home
 

@@ -8,9 +8,9 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from lakewarden.demo.daemon import Child
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.formats.hudi.options import TableType
-from lakewarden.demo.process import Child
 from lakewarden.demo.snapshot import DemoState
 from lakewarden.planners.model.instant import Service
 from live.hudi.policies import DEAD_AFTER

@@ -6,13 +6,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lakewarden.demo.daemon import DaemonProcess
+from lakewarden.demo.daemon import Child, DaemonProcess
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.formats.hudi.options import TableType, Workload
-from lakewarden.demo.process import Child
 from lakewarden.demo.run import DemoRun
 from lakewarden.demo.snapshot import DemoState
-from lakewarden.demo.writers.record import Batch, read_record
+from lakewarden.demo.writers.orders import Batch, read_record
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
 from live.blame import caused_by_us

@@ -15,7 +15,7 @@ from hudi import HudiTable
 
 from lakewarden.demo.formats.hudi.options import BATCH
 from lakewarden.demo.formats.hudi.reader import read_snapshot
-from lakewarden.demo.writers.record import Batch, Record, Row, rows_after
+from lakewarden.demo.writers.orders import Batch, Record, Row, rows_after
 from live.journey import Journey
 
 _OURS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})

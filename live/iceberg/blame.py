@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from lakewarden.demo.writers.record import Batch
+from lakewarden.demo.writers.orders import Batch
 from lakewarden.service.http.schemas import RunBody
 from live import blame
 

@@ -8,12 +8,12 @@ import json
 import time
 from collections.abc import Sequence
 
+from lakewarden.demo.daemon import Child
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.formats.iceberg.reader import open_named
-from lakewarden.demo.process import Child
 from lakewarden.demo.run import DemoRun
 from lakewarden.demo.snapshot import DemoState
-from lakewarden.demo.writers.record import Batch, read_record
+from lakewarden.demo.writers.orders import Batch, read_record
 from lakewarden.planners.model.instant import Service
 from live.goal import EACH_SUCCEEDS, Goal
 from live.iceberg.blame import caused_by_us

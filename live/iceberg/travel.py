@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 
 from lakewarden.demo.formats.iceberg.reader import read_snapshot
 from lakewarden.demo.reader import complaints
-from lakewarden.demo.writers.record import Record, Row
+from lakewarden.demo.writers.orders import Record, Row
 from live.journey import Journey
 
 _PRECISION = timedelta(milliseconds=1)

@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from lakewarden.demo.formats.paimon.batches import EXPIRED
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.formats.paimon.writer import EXPIRED
+from lakewarden.demo.writers.orders import Row
 from live.paimon.avro import records
 
 _ADDED = 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.run import DemoRun
 from lakewarden.demo.snapshot import DemoState
-from lakewarden.demo.writers.record import Batch, read_record
+from lakewarden.demo.writers.orders import Batch, read_record
 from lakewarden.planners.model.instant import Service
 from live.goal import Goal
 from live.journey import Journey

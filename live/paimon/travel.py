@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakewarden.demo.reader import count_wrong_rows
-from lakewarden.demo.writers.record import Record, Row, rows_after
+from lakewarden.demo.writers.orders import Record, Row, rows_after
 from live.journey import Journey
 from live.paimon.history import SnapshotsSeen
 from live.paimon.plain_reader import PlainReader

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.demo.zookeeper import ZooKeeper
+from lakewarden.demo.daemon import ZooKeeper
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles, java
 from lakewarden.planners.storage.settings import S3Store

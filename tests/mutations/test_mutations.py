@@ -157,7 +157,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="a commit to a Paimon table replaces the snapshot that is there",
-        file="lakewarden/planners/storage/new_files.py",
+        file="lakewarden/planners/storage/local.py",
         text="os.link(scratch, name,",
         instead="os.replace(scratch, name,",
         tests=("tests/unit/planners/storage/test_new_files.py::test_what_is_there_is_never_replaced",),

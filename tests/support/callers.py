@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from lakewarden.service.state.identity.tokens import BearerTokens, CallerOrRefusal
+from lakewarden.service.state.identity import BearerTokens, CallerOrRefusal
 
 
 def caller_of(tokens: BearerTokens, token: str) -> CallerOrRefusal | None:

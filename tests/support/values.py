@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State, Timeline
 from lakewarden.planners.model.table import TableId
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableIdentity, TableView, WriterActivity
 from lakewarden.service.model.run import Run, RunState
 

@@ -17,7 +17,7 @@ from lakewarden.demo.daemon import DaemonProcess
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.formats.directory.demo import TABLE_OPTIONS, DirectoryDemo
 from lakewarden.demo.reader import read_queries
-from lakewarden.demo.writers.record import Batch, merged, read_record
+from lakewarden.demo.writers.orders import Batch, merged, read_record
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.instant import Service
 from live.directory.leftovers import Leftovers

@@ -16,7 +16,7 @@ from lakewarden.demo.daemon import DaemonProcess
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.formats.hudi.demo import DEMO, table_entry
 from lakewarden.demo.formats.hudi.reader import read_snapshot
-from lakewarden.demo.writers.record import Batch, merged, read_record
+from lakewarden.demo.writers.orders import Batch, merged, read_record
 from lakewarden.executors.points import Point
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.instant import Service

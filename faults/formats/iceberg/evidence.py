@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 
 from faults.checking.history import TimelineFound
 from lakewarden.demo.reader import count_wrong_rows
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 
 _RUN, _SERVICE, _PART, _MORE = "lakewarden.run-id", "lakewarden.service", "lakewarden.part", "more"
 _STATISTICS = re.compile(r"\d+-\d+-lakewarden-(?P<run>.+)\.stats")

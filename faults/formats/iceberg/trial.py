@@ -28,7 +28,7 @@ from faults.injection.schedule import NUMBERED, Targets
 from lakewarden.demo.daemon import DaemonProcess
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.formats.iceberg.reader import open_named
-from lakewarden.demo.writers.record import Batch, Row, merged, read_record
+from lakewarden.demo.writers.orders import Batch, Row, merged, read_record
 from lakewarden.executors.points import Point
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.instant import Service

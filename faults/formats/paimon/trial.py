@@ -14,7 +14,7 @@ from faults.formats.trial import LiveWriter, Pending, Wait
 from faults.injection.schedule import NUMBERED, Targets
 from lakewarden.demo.daemon import DaemonProcess
 from lakewarden.demo.environment import Environment
-from lakewarden.demo.writers.record import Batch, merged, read_record
+from lakewarden.demo.writers.orders import Batch, merged, read_record
 from lakewarden.executors.points import Point
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.instant import Service

@@ -12,14 +12,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import structlog
 
 import lakewarden
-from lakewarden.executors.pool import leftovers
-from lakewarden.executors.protocol import Channel
+from lakewarden.executors.contract import Blame, WorkerEnd
+from lakewarden.executors.identity import ProcessIdentity
+from lakewarden.executors.pool.supervision import KillReason, Watchdog, Wear
+from lakewarden.executors.progress import RunProgress
+from lakewarden.executors.protocol import Channel, Unable
+from lakewarden.planners.model.instant import RunId
 
 COMMAND = (sys.executable, "-m", "lakewarden.executors.worker.main")
 _POLL_SECONDS = 0.02
@@ -106,7 +113,7 @@ def _environment(scratch: Path, mark: str) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "TMPDIR": str(scratch),
         "SPARK_LOCAL_DIRS": str(scratch),
-        leftovers.VARIABLE: mark,
+        VARIABLE: mark,
     }
 
 
@@ -121,3 +128,216 @@ def _living_members(group: int) -> Sequence[int]:
             if os.getpgid(process.pid) == group and not (is_zombie and process.num_threads() <= 1):
                 living.append(process.pid)
     return living
+
+
+# One session worker, as its pool knows it.
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class LivingWorker:
+    """One worker, from its start to its end. The lock of the pool guards it, except for `process`."""
+
+    name: str
+    log: Path
+    process: WorkerProcess
+    watchdog: Watchdog
+    wear: Wear  # since it is ready
+    slots: int = 0  # 0 until it is ready
+    runs: set[RunId] = field(default_factory=set)
+    sizes: dict[RunId, int] = field(default_factory=dict)  # the bytes of their plans, as far as they are known
+    progress: dict[RunId, RunProgress] = field(default_factory=dict)  # of its runs, the newest
+    fault: KillReason | None = None  # why the daemon killed it
+    unable: Unable | None = None  # why it says that it can work no more
+    ours: bool = False  # whether the daemon killed it for a reason that no run has caused
+    until: float | None = None  # the moment until which it was last told to live
+    kept: bool = True  # also when there is nothing to do
+    retiring: bool = False  # it takes no new run, and is asked to stop when it has none
+    resting: bool = False  # because there was nothing to do
+    stopping: bool = False
+
+    @property
+    def takes_runs(self) -> bool:
+        """Whether it may be given a run, if it has a slot."""
+        return not self.retiring and self.fault is None and self.unable is None
+
+    @property
+    def free(self) -> int:
+        """How many more runs it takes."""
+        return self.slots - len(self.runs) if self.takes_runs else 0
+
+    def room(self, plans_at_once: int | None) -> int | None:
+        """Return the bytes of the largest plan that one more run may have, if the plans in it have at most so many
+        together. None: any. An idle worker takes a plan of any size.
+        """
+        if plans_at_once is None or not self.runs:
+            return None
+        return max(0, plans_at_once - sum(self.sizes.values()))
+
+    def takes(self, size: int | None, plans_at_once: int | None) -> bool:
+        """Whether it takes a run with a plan of this size (None: not known) now."""
+        room = self.room(plans_at_once)
+        return self.free > 0 and (room is None or (size or 0) <= room)
+
+    def blame(self, run: RunId) -> Blame:
+        """Return whether a run that was in the worker is the cause of its death."""
+        if self.ours or (self.unable is not None and self.unable.no_run_is_to_blame):
+            return Blame.NOT_ITS
+        if self.fault is not None and self.fault.culprits:
+            return Blame.ITS_OWN if run in self.fault.culprits else Blame.NOT_ITS
+        return Blame.ITS_OWN if self.runs == {run} else Blame.UNKNOWN
+
+    @property
+    def why_gone(self) -> str:
+        """Why it ended, if it has, in words."""
+        if self.fault is not None:
+            return self.fault.reason
+        return f"its process ended, {self.log.name} says why" if self.unable is None else self.unable.reason
+
+    @property
+    def end(self) -> WorkerEnd:
+        """Why it ended, if it has."""
+        if self.ours:
+            return WorkerEnd.EVICTED
+        if self.fault is not None:
+            return WorkerEnd.KILLED
+        if self.resting:
+            return WorkerEnd.RESTED
+        return WorkerEnd.REPLACED if self.stopping else WorkerEnd.DIED
+
+    def is_out_of_time(self, now: float) -> bool:
+        """Whether the moment is over until which the worker may live. Then it ends by itself."""
+        return self.until is not None and now >= self.until
+
+
+# Ends the processes that a killed daemon may have left. They are found by a mark that only its workers have.
+#
+# A worker ends by itself when its daemon is gone, and its JVM with it. But a stopped or hanging process does not. It
+# would continue in the middle of a step when it is resumed. A process id does not identify it: ids are used again, and
+# the JVM of a dead worker may still run. So every process of a worker has a random mark in its environment, which it
+# cannot lose. The marks are kept in a file in the pool's own folder. (On Linux. Elsewhere nothing is found.)
+
+VARIABLE = "LAKEWARDEN_WORKERS"
+
+log = structlog.get_logger(__name__)
+
+_TIMEOUT_SECONDS = 10.0
+_GONE_POLL_SECONDS = 0.05
+
+
+class Marks:
+    """The marks of one pool's workers, in a file that outlives the daemon."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / "workers.marks"
+
+    def renew(self) -> str:
+        """End every process with a mark of an earlier pool in this folder. Return the mark for this pool, which is
+        stored before any process has it.
+
+        If a process does not end in ten seconds, it is left, logged, and remembered for the next start. The kernel may
+        hold it in a read from a dead file server. Such a process does not count as dead.
+        """
+        if not hasattr(os, "pidfd_open"):
+            return uuid.uuid4().hex
+        earlier = set(self._file.read_text().split()) if self._file.exists() else set()
+        left = _end_bearers(earlier)
+        mark = uuid.uuid4().hex
+        draft = self._file.with_suffix(".new")
+        draft.write_text("\n".join([*sorted(earlier if left else ()), mark]))
+        draft.replace(self._file)
+        return mark
+
+
+def _end_bearers(marks: Collection[str]) -> bool:
+    """Kill every process with one of the marks. Return whether one is left after a while."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    dying: set[ProcessIdentity] = set()
+    while marks:
+        found = {identity for process in psutil.process_iter() if (identity := _kill_if_bearing(process, marks))}
+        if found - dying:
+            log.warning("leftover_processes_ended", processes=sorted(each.pid for each in found))
+        dying = {identity for identity in dying | found if not identity.is_proved_dead()}
+        if not dying:
+            return False
+        if time.monotonic() > deadline:
+            pids = sorted(each.pid for each in dying)
+            log.error("leftover_processes_do_not_end", processes=pids)
+            return True
+        time.sleep(_GONE_POLL_SECONDS)
+    return False
+
+
+def _kill_if_bearing(process: psutil.Process, marks: Collection[str]) -> ProcessIdentity | None:
+    """Kill the process if it has one of the marks. Return its identity.
+
+    Its descriptor is opened before its mark is read. If the id is used again meanwhile, the signal still goes to the
+    first process, and has no effect.
+    """
+    with contextlib.suppress(psutil.Error, OSError):  # the process is gone, or belongs to another user
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            identity = ProcessIdentity.of(process.pid)
+            if process.environ().get(VARIABLE) in marks:
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                return identity
+        finally:
+            os.close(descriptor)
+    return None
+
+
+# The log of a session worker. Its size is bounded while it is written.
+
+LOG_BYTES = 64 * 2**20
+"""How large a worker's log may grow before it becomes the older log. The older log has at most as many bytes."""
+
+
+READ_AT_ONCE_BYTES = 256 * 2**10
+"""How much of a log is followed at a time. A JVM that writes more is followed later, or not at all."""
+
+
+class LogTail:
+    """Follows one log from its present end on. The log may be emptied, or not exist yet. Not thread-safe."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._rest = b""
+        self._at = 0
+        with contextlib.suppress(FileNotFoundError):
+            self._at = log.stat().st_size
+
+    def lines(self) -> list[str]:
+        """Return the lines that were written since the last call. A line without an end is returned when it has one,
+        or when it is longer than what is read at a time.
+        """
+        try:
+            with self._log.open("rb") as log:
+                if os.fstat(log.fileno()).st_size < self._at:  # it was emptied
+                    self._at, self._rest = 0, b""
+                log.seek(self._at)
+                read = log.read(READ_AT_ONCE_BYTES)
+        except OSError:
+            return []
+        self._at += len(read)
+        *whole, self._rest = (self._rest + read).split(b"\n")
+        if len(self._rest) >= READ_AT_ONCE_BYTES:
+            whole, self._rest = [*whole, self._rest], b""
+        return [line.decode(errors="replace").rstrip("\r") for line in whole if line.strip()]
+
+
+def keep_within(log: Path, limit: int = LOG_BYTES) -> None:
+    """If `log` is larger than `limit` bytes, replace `<log>.1` by its content, and empty it.
+
+    It is emptied in place, because a worker and its JVM have it open for appending. What they write in the microseconds
+    between the copy and the emptying is lost. Of a dead worker nothing is lost. On a full disk the older log is deleted
+    first, and the next call does the rest.
+    """
+    older = log.with_name(f"{log.name}.1")
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size <= limit:
+            return
+        try:
+            with log.open("rb+") as current, older.open("wb", buffering=0) as kept:
+                shutil.copyfileobj(current, kept)
+                current.truncate(0)
+        except OSError:
+            older.unlink(missing_ok=True)

@@ -26,15 +26,17 @@ from lakewarden.executors.contract import (
     WorkerEnd,
 )
 from lakewarden.executors.edge import edge
-from lakewarden.executors.pool.breaker import ProfileBreaker
-from lakewarden.executors.pool.leftovers import Marks
-from lakewarden.executors.pool.listening import Listening, WorkerLine
-from lakewarden.executors.pool.living_worker import LivingWorker
-from lakewarden.executors.pool.need import WorkerNeed
-from lakewarden.executors.pool.process import COMMAND, WorkerProcess
-from lakewarden.executors.pool.run_logs import RunLogs
-from lakewarden.executors.pool.supervision import KillReason, RestartBackoff, Watchdog, Wear, allowance
-from lakewarden.executors.pool.worker_log import keep_within
+from lakewarden.executors.pool.listening import Listening, RunLogs, WorkerLine
+from lakewarden.executors.pool.process import COMMAND, LivingWorker, Marks, WorkerProcess, keep_within
+from lakewarden.executors.pool.supervision import (
+    KillReason,
+    ProfileBreaker,
+    RestartBackoff,
+    Watchdog,
+    Wear,
+    WorkerNeed,
+    allowance,
+)
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.progress import RunProgress
 from lakewarden.executors.protocol import (
@@ -51,8 +53,7 @@ from lakewarden.executors.protocol import (
 )
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Step
 from lakewarden.planners.storage.settings import StoreSettings
 
 log = structlog.get_logger(__name__)

@@ -5,7 +5,7 @@ These are only rules: no process, no thread, no clock. Times are seconds of one 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -196,3 +196,119 @@ class RestartBackoff:
             return timedelta(0)
         doublings = min(self._deaths - 2, 10)
         return min(self.FIRST * (1 << doublings), self.LONGEST)
+
+
+# The circuit breaker of one profile: after several workers in a row that could not work, runs are held back.
+#
+# A worker is up as soon as its session is. Whether its cluster gives it executors is known only when a run has waited
+# for them in vain. Without the breaker each run of each table would wait for that, one after another. These are only
+# rules, as in `supervision`. The pool calls them under its lock.
+
+
+class ProfileBreaker:
+    """What is known of the workers of one profile. Times are seconds of one monotonic clock, given by the caller.
+
+    closed     runs start
+    open       no run starts, until a pause is over
+    half open  one run starts at a time: a success closes it, a failure opens it for twice as long
+    """
+
+    FIRST = timedelta(minutes=1)
+    LONGEST = timedelta(minutes=30)
+
+    def __init__(self, *, opens_after: int) -> None:
+        """Open after so many failures in a row."""
+        self._opens_after = opens_after
+        self._failures = 0
+        self._reason = ""
+        self._until = 0.0
+
+    def failed(self, reason: str, now: float) -> timedelta | None:
+        """Note that a worker could not work. Return for how long no run starts now, or None if runs go on."""
+        self._failures += 1
+        self._reason = reason
+        if self._failures < self._opens_after:
+            return None
+        pause = min(self.FIRST * (1 << min(self._failures - self._opens_after, 10)), self.LONGEST)
+        self._until = now + pause.total_seconds()
+        return pause
+
+    def succeeded(self) -> bool:
+        """Note that a run has succeeded. Return whether that closes the breaker."""
+        closes = self._is_tripped
+        self._failures = 0
+        return closes
+
+    def runs_at_once(self, now: float) -> int | None:
+        """Return how many runs may be in the workers at a time. None if the breaker sets no limit."""
+        if not self._is_tripped:
+            return None
+        return 0 if now < self._until else 1
+
+    def holds(self, now: float) -> str | None:
+        """Return why runs are held back, or None."""
+        if not self._is_tripped:
+            return None
+        left = timedelta(seconds=round(self._until - now))
+        when = f"in {format_duration(left)} one is tried" if left > timedelta(0) else "one is tried now"
+        return f"{self._failures} workers in a row could not work ({self._reason}): no run starts, and {when}"
+
+    @property
+    def _is_tripped(self) -> bool:
+        return self._failures >= self._opens_after
+
+
+# How many session workers are needed. Some are kept at rest, and the others are started for runs that wait for a slot.
+#
+# These are only rules, as in `supervision`. The pool calls them under its lock.
+
+
+class WorkerNeed:
+    """What is known of the need for the workers of one pool. `names` are those of all that it may have."""
+
+    def __init__(self, profile: SparkProfile, names: Sequence[str]) -> None:
+        self._slots = profile.slots
+        self._kept = frozenset(names[: profile.kept_at_rest])
+        self._others = len(names) - len(self._kept)
+        self._waiting = 0
+        self._starting: set[str] = set()
+        """Those that are not kept at rest, from their start until they are ready or gone."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no run waits for a slot."""
+        return self._waiting == 0
+
+    def runs_wait(self, runs: int) -> None:
+        """Note how many runs wait for a slot."""
+        self._waiting = runs
+
+    def is_kept(self, name: str) -> bool:
+        """Whether a worker is kept also when there is nothing to do."""
+        return name in self._kept
+
+    def begin(self, name: str, *, starting: int) -> bool:
+        """Return whether a worker starts now, and note it. `starting` are the workers that are kept at rest, and are
+        being started.
+        """
+        if self.is_kept(name):
+            return True
+        begins = -(-self._waiting // self._slots) > len(self._starting) + starting
+        if begins:
+            self._starting.add(name)
+        return begins
+
+    def ready(self, name: str) -> None:
+        """Note that a worker is ready. Its slots are for runs that wait, until it is said anew how many still do."""
+        self._starting.discard(name)
+        self._waiting = max(0, self._waiting - self._slots)
+
+    def gone(self, name: str) -> None:
+        """Note that a worker has ended."""
+        self._starting.discard(name)
+
+    def resting_slots(self, *, others_alive: int) -> int:
+        """Return the slots of workers that are not started because no run waits for them. `others_alive` are those that
+        are not kept at rest, and live.
+        """
+        return (self._others - others_alive) * self._slots if self.is_over else 0

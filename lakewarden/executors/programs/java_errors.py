@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from lakewarden.planners.model.errors import LakewardenError, UnknownError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 log = structlog.get_logger(__name__)
 

@@ -16,18 +16,63 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from lakewarden.executors import cluster_conf
 from lakewarden.executors.application import ClusterApplication, ClusterKind
 from lakewarden.executors.identity import ProcessIdentity
-from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.profile import DEFAULTS, SparkProfile, enforced, executors_end_within, masters
 from lakewarden.executors.registry import ON_SPARK
 from lakewarden.executors.worker import bundles, java
-from lakewarden.executors.worker.jvm_timer import JvmTimer
 from lakewarden.executors.worker.stages import RunStages
-from lakewarden.planners.model.clock import SystemClock
+from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.storage.settings import StoreSettings
+
+# A timer in the JVM. It halts the JVM at a moment, even while the Python process beside it is frozen.
+
+_EXIT_STATUS = 75  # EX_TEMPFAIL of sysexits.h: it is not an error of the JVM
+
+
+class JvmTimer:
+    """A thread of the JVM that halts it, without any cleanup, at the moment that was set last.
+
+    It uses only classes of the JDK, by reflection. Lakewarden has no class of its own in the JVM.
+    """
+
+    def __init__(self, gateway: Any, clock: Clock) -> None:
+        self._clock = clock
+        java = gateway.jvm.java
+        self._milliseconds = java.util.concurrent.TimeUnit.MILLISECONDS
+        self._executor = java.util.concurrent.ScheduledThreadPoolExecutor(1)
+        self._executor.setRemoveOnCancelPolicy(True)
+        self._halt = _runnable_that_halts(gateway)
+        self._until: float | None = None
+        self._set: Any = None
+
+    def set(self, until: float) -> None:
+        """Let the JVM halt at `until`, in seconds of the machine's monotonic clock, and not before.
+
+        It waits for the JVM. If there is none, it raises py4j's error.
+        """
+        if until == self._until:
+            return
+        remaining = max(until - self._clock.monotonic(), 0)
+        earlier, self._set = self._set, self._executor.schedule(self._halt, int(remaining * 1000), self._milliseconds)
+        self._until = until
+        if earlier is not None:  # only now: one of the two timers is always set, even if this process freezes
+            earlier.cancel(False)  # noqa: FBT003 - of java.util.concurrent.Future
+
+
+def _runnable_that_halts(gateway: Any) -> Any:
+    """Return `() -> Runtime.getRuntime().halt(75)`."""
+    java = gateway.jvm.java
+    handles = java.lang.invoke.MethodHandles
+    takes_status = java.lang.invoke.MethodType.methodType(java.lang.Void.TYPE, java.lang.Integer.TYPE)
+    status = gateway.new_array(java.lang.Object, 1)
+    status[0] = _EXIT_STATUS
+    halt = handles.publicLookup().bind(java.lang.Runtime.getRuntime(), "halt", takes_status)
+    runnable = java.lang.Class.forName("java.lang.Runnable")
+    return java.lang.invoke.MethodHandleProxies.asInterfaceInstance(runnable, handles.insertArguments(halt, 0, status))
+
 
 log = structlog.get_logger(__name__)
 
@@ -177,7 +222,7 @@ class Session:
 def _require_master(master: str) -> None:
     """Raise TemporaryError if no standalone master answers. Spark itself fails after a minute, and names no cause."""
     said = []
-    for host, port in cluster_conf.masters(master):
+    for host, port in masters(master):
         try:
             socket.create_connection((host, port), timeout=_MASTER_SECONDS).close()
         except OSError as away:
@@ -195,7 +240,7 @@ def _application(profile: SparkProfile, application: str) -> str | None:
         master=profile.master,
         application=application,
         web_ui=profile.master_ui,
-        executors_end_within=cluster_conf.executors_end_within(profile.conf).total_seconds(),
+        executors_end_within=executors_end_within(profile.conf).total_seconds(),
     ).to_text()
 
 
@@ -253,6 +298,6 @@ def _conf(profile: SparkProfile, jars: tuple[Path, ...]) -> SparkConf:
     if profile.master.startswith("local"):
         defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     else:
-        defaults |= {"spark.jars": ",".join(str(jar) for jar in jars), **cluster_conf.DEFAULTS}
-        ours |= cluster_conf.enforced(profile.conf)
+        defaults |= {"spark.jars": ",".join(str(jar) for jar in jars), **DEFAULTS}
+        ours |= enforced(profile.conf)
     return SparkConf().setAll(list((defaults | profile.conf | ours).items()))

@@ -16,7 +16,7 @@ from typing import Any
 from lakewarden.planners.decoding import avro_weight as weight
 from lakewarden.planners.decoding.avro_weight import Weigh
 from lakewarden.planners.decoding.damage import DamagedError
-from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.decoding.json_stream import from_json
 
 _LARGEST = 2**20
 _DEEPEST = 64

@@ -8,13 +8,59 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from lakewarden.planners.decoding.damage import DamagedError
-from lakewarden.planners.decoding.json_text import refused, require_few
+
+# JSON from outside. Its values are counted before it is decoded.
+
+_ALWAYS = 1_000_000
+_MOST = 8_000_000
+_BYTES_FOR_A_VALUE = 12
+"""The least bytes for each value. In metadata a value has a key, and takes about 20 bytes. `[[],[],[]...` would take 60
+bytes of memory for 3 bytes of text."""
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def from_json(content: bytes) -> Any:
+    """Return the value of a JSON text in UTF-8: objects and arrays, finite numbers, and texts that can be encoded
+    again.
+
+    Integers may be of any size. Raises DamagedError, also for a text that is nested too deeply or has too many values.
+    """
+    require_few(content.count(b",") + content.count(b"[") + content.count(b"{"), size=len(content))
+    try:
+        found = _DECODER.decode(content.decode("utf-8-sig"))
+        if _SURROGATE.search(content) is not None:
+            json.dumps(found, ensure_ascii=False).encode()  # raises if half of a surrogate pair stands alone
+    except UnicodeEncodeError as wrong:
+        raise DamagedError("its JSON has a text with half a pair of surrogates, which stands for no sign") from wrong
+    except RecursionError as wrong:
+        raise DamagedError("its JSON is nested too deeply") from wrong
+    except ValueError as wrong:
+        raise DamagedError("its content is half-written or damaged") from wrong
+    return found
+
+
+def require_few(values: int, *, size: int) -> None:
+    """Raise DamagedError if a text of so many bytes has more values than a sound file."""
+    if values > _ALWAYS and values > min(_MOST, _ALWAYS + size // _BYTES_FOR_A_VALUE):
+        raise DamagedError(f"its JSON has some {values} values in {size} bytes, which is too many")
+
+
+def refused(constant: str) -> NoReturn:
+    """Raise ValueError for constants that Python's decoder accepts and JSON does not have: `NaN` and `Infinity`."""
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=refused)
+
 
 _LONGEST = 64 * 2**20
 """The most characters of one value: a member, or an item of an array that is read item by item."""
@@ -23,7 +69,6 @@ _CHUNK = 2**20
 _SPACE = re.compile(r"[ \t\n\r]*")
 _OF_A_NUMBER = re.compile(r"[-+.eE0-9]*")
 _ENDS = "its content is half-written or damaged"
-_DECODER = json.JSONDecoder(parse_constant=refused)
 
 
 class ArrayContent(NamedTuple):
@@ -233,3 +278,57 @@ class _Taken:
 
     def content(self) -> ArrayContent:
         return ArrayContent(self.characters, self._digest.digest())
+
+
+# Numbers from outside. It is damage if a long cannot hold them or a calendar does not know them.
+
+_MOST_DIGITS = 2**63 - 1
+_DIGITS = len(str(_MOST_DIGITS))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_MILLISECONDS = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+"""Later times are in another unit. Many times the span between two valid times can be added to a valid time."""
+
+
+def long(value: Any, what: str = "a number") -> int:
+    """Return a signed whole number of 64 bits. It may be written as a text or as a float.
+
+    Raises ValueError that names it (`what`).
+    """
+    if isinstance(value, str) and len(value) <= 20 and value.lstrip("-").isascii() and value.lstrip("-").isdigit():
+        value = int(value)
+    if isinstance(value, float) and math.isfinite(value) and abs(value) <= _MOST_DIGITS:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not -_MOST_DIGITS - 1 <= value <= _MOST_DIGITS:
+        raise ValueError(f"{what} is {_shown(value)}, which is no signed whole number of 64 bits")
+    return value
+
+
+def count(value: Any, what: str = "a count") -> int:
+    """Return a number of things or bytes: a whole number of 63 bits, never below zero. Raises ValueError."""
+    found = long(value, what)
+    if found < 0:
+        raise ValueError(f"{what} is {found}, which is below zero")
+    return found
+
+
+def counted(text: str) -> int | None:
+    """Return a count that is written in digits alone. None for any other text."""
+    found = int(text) if len(text) <= _DIGITS and text.isascii() and text.isdigit() else None
+    return None if found is None or found > _MOST_DIGITS else found
+
+
+def moment(milliseconds: Any, what: str = "a time") -> datetime:
+    """Return the time that is so many milliseconds after the epoch. Raises ValueError for a time before the epoch, or
+    for one so far in the future that it must be in another unit.
+    """
+    found = count(milliseconds, what)
+    if found > _MOST_MILLISECONDS:
+        raise ValueError(f"{what} is {found} milliseconds after 1970, which is no time: were they microseconds?")
+    return _EPOCH + timedelta(milliseconds=found)
+
+
+def _shown(value: Any) -> str:
+    """Return a short text for any value. To write a huge number would take a second."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)[:60] if isinstance(value, str | float | bool | None) else f"of type {type(value).__name__}"

@@ -20,7 +20,7 @@ from itertools import compress, count, pairwise
 from typing import Any
 
 from lakewarden.planners.decoding.damage import DamagedError
-from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.decoding.json_stream import from_json
 from lakewarden.planners.ports import Storage
 
 MOST = 1_000_000

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from lakewarden.planners.model.credentials import without_secrets
+from lakewarden.planners.model.printable import without_secrets
 
 
 class LakewardenError(Exception):

@@ -4,6 +4,8 @@ or half a character. What is kept and compared stays as it is.
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,3 +49,65 @@ def _printable(value: Any, most: int, lines: bool, levels: int) -> Any:  # noqa:
 
 def _escaped(one: str) -> str:
     return one.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+# Text without credentials, for logs and reasons that people read.
+
+REDACTED = "REDACTED"
+
+_IN_ADDRESS = re.compile(r"://[^/@\s]{1,512}@")
+_WORDS = (  # each begins with a letter that is found quickly
+    r"secret|passw|passphrase|token|credential|signature|connection[.\-_]?string|s(?:as|ig)(?<![a-z]s..)(?![a-z])|pwd|"
+    r"(?:access|account|api|customer|decryption|encryption|private|shared|sse)[.\-_]?key"
+)
+_NAMED = re.compile(
+    rf"""(?ix)
+    ((?:{_WORDS})[\w.\-]{{0,64}})
+    (["']?\s{{0,3}}[=:]\s{{0,3}}["']?)
+    ([^\s"',;&)}}\]]{{3,4096}})
+    """
+)
+_NAME = re.compile(rf"{_WORDS}|authorization|cookie|jaas|private|(?<![a-z])pass(?![a-z])", re.IGNORECASE)
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=\-]{8,4096}")
+_AWS_KEY = re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")
+_SHORTEST = 6
+"""A shorter secret is not looked for, because it is part of many words."""
+_MOST = 1000
+
+_known: tuple[str, ...] = ()
+_adding = threading.Lock()
+
+
+def hide(secret: str) -> None:
+    """Hide this secret in all texts of this process from now on. Libraries may write it into their messages, also after
+    it was replaced by another one.
+    """
+    global _known  # noqa: PLW0603 - all texts of the process are meant
+    if len(secret) >= _SHORTEST and secret not in _known:
+        with _adding:
+            _known = (secret, *_known)[:_MOST]
+
+
+def names_a_secret(key: str) -> bool:
+    """Whether a key of a configuration, a property or a header has a name of a secret. A provider is a class."""
+    return _NAME.search(key) is not None and not key.lower().endswith(("provider", "provider.type"))
+
+
+def without_secrets(text: str) -> str:
+    """Return text with REDACTED for each secret that this process has read."""
+    for secret in sorted(_known, key=len, reverse=True):  # one may be the beginning of another
+        text = text.replace(secret, REDACTED)
+    return text
+
+
+def without_credentials(text: str) -> str:
+    """Return text with REDACTED for what may be a credential.
+
+    That is: a secret that this process has read, user and password of an address, the value after a name of a secret
+    (`password=...`), a token of a header, and a key of AWS. Text without such signs is returned as it is.
+    """
+    text = without_secrets(text)
+    text = _IN_ADDRESS.sub(f"://{REDACTED}@", text)
+    text = _BEARER.sub(rf"\1 {REDACTED}", text)
+    text = _NAMED.sub(rf"\1\2{REDACTED}", text)
+    return _AWS_KEY.sub(REDACTED, text)

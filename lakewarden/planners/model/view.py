@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from lakewarden.planners.model.decision import OTHER, NotDue
-from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.lock import LockReading
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Instant, Service, Timeline
+from lakewarden.planners.model.proof import LockReading
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,10 +15,10 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
 
-from lakewarden.planners.model import decision, instant, lock, timeline, view
+from lakewarden.planners.model import decision, instant, proof, view
 from lakewarden.planners.model.errors import UnknownError
 from lakewarden.planners.ports import Observation
-from lakewarden.planners.reading import archive, observing
+from lakewarden.planners.reading import observing
 
 LARGEST_BYTES = 256 * 2**20
 """The largest frame that is accepted. The view of a table with a million instants has half of it."""
@@ -29,9 +29,7 @@ _PLAIN = (frozenset, set, datetime, timedelta, timezone)
 
 def _value_types() -> Mapping[tuple[str, str], type]:
     """Return the types that an answer consists of, by the modules that define them. All are plain values."""
-    defined = (
-        one for module in (decision, instant, lock, timeline, view, observing, archive) for one in vars(module).values()
-    )
+    defined = (one for module in (decision, instant, proof, view, observing) for one in vars(module).values())
     own = {one for one in defined if isinstance(one, type) and (is_dataclass(one) or issubclass(one, Enum | tuple))}
     return {(one.__module__, one.__qualname__): one for one in (*own, Observation, *_PLAIN)}
 

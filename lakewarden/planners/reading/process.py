@@ -6,9 +6,12 @@ the process that it must not outlive. Each thread makes one observation at a tim
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import os
 import queue
+import resource
 import signal
 import socket
 import threading
@@ -17,16 +20,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Storage, TableFormat
-from lakewarden.planners.reading import limits
-from lakewarden.planners.reading.archive import ArchiveAnswer, ArchiveRequest, read_archive
 from lakewarden.planners.reading.board import Board
 from lakewarden.planners.reading.frames import Frames, believed, framed
-from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ObservationRequest, Observer, ReadFailure
+from lakewarden.planners.reading.observing import (
+    Answers,
+    ArchiveAnswer,
+    ArchiveRequest,
+    ObservationAnswer,
+    ObservationRequest,
+    Observer,
+    ReadFailure,
+    read_archive,
+)
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import format_size
 from lakewarden.planners.sharing import SharedValues
@@ -179,7 +190,7 @@ def serve(
 ) -> None:
     """Read tables until the daemon closes the socket."""
     channel, board, parent = socket.socket(fileno=int(arguments[0])), int(arguments[1]), int(arguments[2])
-    limits.die_with_parent(parent)
+    die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a ^C of the terminal is for the daemon, which drains
     frames = Frames()
     while (first := frames.next()) is None:
@@ -188,10 +199,37 @@ def serve(
             return
         frames.feed(received)
     hello: Hello = believed(first)
-    limits.limit_memory(hello.memory)
+    limit_memory(hello.memory)
     gc.collect()
     gc.freeze()
     storage = storage_for(hello)
     observer = Observer(formats=formats, storage_for=storage)
     archive = partial(read_archive, formats=formats, storage_for=storage)
     Reader(channel, Board(board, threads=hello.threads), observer, hello, archive).serve(frames)
+
+
+# The limits of a reader process. It also ends with the daemon. Linux only.
+
+_PR_SET_PDEATHSIG = 1
+_FIRST_TO_GO = "800"
+
+
+def limit_memory(memory: int) -> None:
+    """Limit this process to `memory` bytes of data. A larger request gets a MemoryError. If the kernel runs out of
+    memory, it kills this process before Lakewarden's other processes. No core is dumped.
+    """
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO, encoding="ascii")
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process as soon as its parent process `parent` is gone.
+
+    Source: prctl(2). The signal belongs to the thread that started this process, so that thread must live as long as
+    its process.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

@@ -10,9 +10,8 @@ from typing import Protocol
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
-from lakewarden.planners.storage.local import LocalStorage
-from lakewarden.planners.storage.new_files import sync_folder
-from lakewarden.planners.storage.object_conditions import ObjectConditions
+from lakewarden.planners.storage.conditions import ObjectConditions
+from lakewarden.planners.storage.local import LocalStorage, sync_folder
 from lakewarden.planners.storage.objects import ObjectStorage
 
 

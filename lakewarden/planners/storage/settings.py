@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from lakewarden.planners.model.credentials import hide
 from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.printable import hide
 from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.locations import canonical_location, canonical_scheme
 

@@ -19,7 +19,7 @@ from lakewarden.service.config.loading import load
 from lakewarden.service.ownership.data_folder import DataFolder
 from lakewarden.service.store.opening import file_of
 from lakewarden.service.store.settings import DatabaseSettings
-from lakewarden.service.store.sql.migrating import check_known
+from lakewarden.service.store.sql.database import check_known
 
 _SECONDS = 3600.0
 

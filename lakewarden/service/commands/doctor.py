@@ -4,23 +4,306 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, MutableMapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from lakewarden.client import Client
+from lakewarden.executors.worker import bundles
+from lakewarden.executors.worker.java import java_home
 from lakewarden.planners.model.decision import MEND_THE_TABLE
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.proof import Check, Proof, ProofResult, not_proved, proved, wrong
-from lakewarden.service.commands.checks import at_once, of_database, of_lake, of_machine
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.storage import Storages
+from lakewarden.planners.storage.locations import by_place, is_in_catalog
+from lakewarden.service.commands.explain import about_table, as_written
 from lakewarden.service.commands.observing import observed
-from lakewarden.service.commands.printing import about_table, as_written
 from lakewarden.service.config.check import REFUSED, check_config
-from lakewarden.service.config.loading import examine, load
+from lakewarden.service.config.layers.patterns import ConfiguredCatalog
+from lakewarden.service.config.loading import Config, examine, load
 from lakewarden.service.config.problems import Weight
+from lakewarden.service.control.discovery import CatalogSource, sources_of
 from lakewarden.service.rules.proof import proofs_of_view
+from lakewarden.service.rules.registering import registered_twice
+from lakewarden.service.store.file_systems import network_file_system
+from lakewarden.service.store.opening import file_of
+from lakewarden.service.store.settings import DatabaseSettings
+
+# Checks of this machine, and of what the tables of a configuration need.
+
+_SECONDS = 10.0
+_APART_SECONDS = 5.0
+_OF_THE_STORE = "start the database, or correct the section database"
+
+
+def in_time(check: str, ask: Callable[[], Proof], *, seconds: float, remedy: str) -> Proof:
+    """Return what a check finds. It is wrong if it has no answer in time, or raises an error that has a message."""
+    answers: list[Proof] = []
+
+    def answer() -> None:
+        try:
+            answers.append(ask())
+        except Exception as error:  # noqa: BLE001 - the edge of a check: what a library raises is a finding
+            answers.append(wrong(check, str(error) or type(error).__name__, remedy))
+
+    thread = threading.Thread(target=answer, daemon=True, name=f"doctor {check}")  # a call that hangs ends with us
+    thread.start()
+    thread.join(seconds)
+    return answers[0] if answers else wrong(check, f"there is no answer within {seconds:g}s", remedy)
+
+
+def at_once(checks: Sequence[Callable[[], Proof]], *, most: int = 8) -> list[Proof]:
+    """Return what checks find, in their order. Several of them wait at the same time."""
+    with ThreadPoolExecutor(min(most, max(1, len(checks)))) as threads:
+        return list(threads.map(lambda check: check(), checks))
+
+
+def of_machine(config: Config) -> Sequence[Callable[[], Proof]]:
+    """Return the checks. None of them changes anything."""
+    settings = config.settings
+    known = {name for table in config.tables for name in table.profiles()}
+    profiles = [settings.spark[name] for name in sorted(known & settings.spark.keys())]
+    formats = sorted({name for profile in profiles for name in profile.formats})
+    remedies = {
+        "store": _OF_THE_STORE,
+        "jvm": "install Java 17, or install Lakewarden again: it brings one",
+        "jars": "start the daemon once where Maven Central answers, or copy the jars to this folder",
+        "clock": "let the machine take the time from a server (chrony, systemd-timesyncd)",
+    }
+    waiting: dict[str, Callable[[], Proof]] = {
+        "store": partial(_store, settings.database, config.data_dir),
+        "jvm": _jvm,
+        "jars": partial(_jars, formats),
+        "clock": partial(_clock, settings.database),
+    }
+    ports = {"api": settings.api, "management": settings.management}
+    return [
+        partial(_data_dir, config.data_dir),
+        *(partial(in_time, name, ask, seconds=_SECONDS, remedy=remedies[name]) for name, ask in waiting.items()),
+        partial(_zones, sorted({str(table.zone) for table in config.tables})),
+        *(partial(_port, name, section.host, section.port) for name, section in ports.items()),
+    ]
+
+
+def of_database(config: Config) -> Callable[[], Proof]:
+    """Return the check of the store of the daemon."""
+    ask = partial(_store, config.settings.database, config.data_dir)
+    return partial(in_time, "store", ask, seconds=_SECONDS, remedy=_OF_THE_STORE)
+
+
+def _data_dir(folder: Path) -> Proof:
+    place = next(one for one in (folder, *folder.parents) if one.exists())
+    if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
+        return wrong("data_dir", f"{place} cannot be written", "let the user of the daemon write there")
+    free = shutil.disk_usage(place).free
+    made = "" if place == folder else ", and is made at the start"
+    return proved("data_dir", f"{folder} can be written{made}; {free / 2**30:.1f} GiB are free")
+
+
+def _store(database: DatabaseSettings, data_dir: Path) -> Proof:
+    if database.url is not None:
+        now, version = _ask_postgres(database)
+        return proved("store", f"{database.url} answers: PostgreSQL {version}, {now:%H:%M:%S} UTC")
+    if (kind := network_file_system(data_dir)) is not None:
+        remedy = "use a local disk or a block volume, or set database.url"
+        return wrong("store", f"{data_dir} is on a network file system ({kind})", remedy)
+    file = file_of(data_dir)
+    if not file.exists():
+        return proved("store", f"{file} is made at the start")
+    try:
+        with sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_SECONDS / 2) as store:
+            (runs,) = store.execute("SELECT count(*) FROM runs").fetchone()
+    except sqlite3.Error as error:
+        return wrong("store", f"{file} cannot be read: {error}", "docs/operate.md says how a store is restored")
+    return proved("store", f"{file} has {runs} runs")
+
+
+def _ask_postgres(database: DatabaseSettings) -> tuple[datetime, str]:
+    try:
+        import psycopg  # noqa: PLC0415 - its driver is an extra
+    except ImportError as missing:
+        raise PermanentError(
+            f"PostgreSQL's driver is missing: pip install 'lakewarden[postgres]' ({missing})"
+        ) from missing
+    password = None if database.password is None else database.password.value()
+    try:
+        with psycopg.connect(database.url or "", password=password, connect_timeout=5) as connection:
+            row = connection.execute("SELECT clock_timestamp(), current_setting('server_version')").fetchone()
+    except psycopg.Error as error:
+        raise PermanentError(f"{database.url}: {error}") from error
+    if row is None:
+        raise PermanentError(f"{database.url} does not say its time")
+    return row[0].astimezone(UTC), row[1]
+
+
+def _jvm() -> Proof:
+    home = java_home()
+    if not (home / "bin" / "java").exists():
+        return wrong("jvm", f"{home} has no bin/java", "install Java 17, or install Lakewarden again: it brings one")
+    return proved("jvm", str(home))
+
+
+def _jars(formats: Sequence[str]) -> Proof:
+    if not formats:
+        return proved("jars", "no service needs Spark")
+    found = bundles.jars(formats)
+    return proved("jars", f"{len(found)} jars for {', '.join(formats)} are in the cache")
+
+
+def _clock(database: DatabaseSettings) -> Proof:
+    if database.url is not None:
+        now, _ = _ask_postgres(database)
+        apart = abs((datetime.now(UTC) - now).total_seconds())
+        if apart > _APART_SECONDS:
+            return wrong("clock", f"it is {apart:.1f}s from that of the database", "let both take it from a server")
+        return proved("clock", f"it is {apart:.1f}s from that of the database")
+    tool = shutil.which("timedatectl")
+    if tool is None:
+        return not_proved("clock", "no program here says whether the clock is kept by a server")
+    command = [tool, "show", "--property=NTPSynchronized", "--value"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
+    if said == "yes":
+        return proved("clock", "it is kept by a time server")
+    if said == "no":
+        return wrong("clock", "it is kept by no time server", "install chrony or systemd-timesyncd")
+    return not_proved("clock", "timedatectl does not answer here, as in many containers")
+
+
+def _zones(zones: Sequence[str]) -> Proof:
+    here = datetime.now().astimezone().tzname()
+    named = ", ".join(zones) or "no table"
+    return proved(
+        "time zone", f"workers use {named}; this machine is in {here}. Each table tells whether its own is proved"
+    )
+
+
+def _port(name: str, host: str, port: int) -> Proof:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            check = f"port {name}"
+            why = f"{host}:{port} cannot be used now ({error.strerror}), as if the daemon is running"
+            return not_proved(check, why)
+    return proved(f"port {name}", f"{host}:{port} is free")
+
+
+_SECONDS_OF_THE_LAKE = 20.0
+MOST_TABLES = 50
+"""So many tables are read. The others are not checked."""
+
+
+def of_lake(config: Config) -> Sequence[Callable[[], Proof]]:
+    """Return the checks. They read, and write nothing."""
+    storages = Storages(config.settings.storage, roots=config.roots)
+    catalogs = [
+        partial(_in_time, f"catalog {name}", partial(_catalog, one, storages), "check its address and its credentials")
+        for name, one in sorted(config.catalogs.items())
+    ]
+    known = [*config.tables, *(one.any_table for one in config.discover)]
+    locks = sorted({address for table in known for address in _addresses(table)})
+    unknown = sorted({one for table in known if (one := _unknown_lock(table)) is not None})
+    folders: dict[tuple[str, str], TableId] = {}
+    tables = [
+        partial(
+            _in_time, f"table {table.id}", partial(_table, table, storages, folders), "'lakewarden explain' says more"
+        )
+        for table in config.tables[:MOST_TABLES]
+    ]
+    patterns = [
+        partial(_in_time, f"pattern {one.name}", partial(_listed, one), "check the pattern, the store and its access")
+        for one in sources_of([entry for entry in config.discover if entry.by_path], storages)
+    ]
+    left = len(config.tables) - MOST_TABLES
+    return [
+        *catalogs,
+        *patterns,
+        *(partial(_lock, address) for address in locks),
+        *(partial(not_proved, f"lock {one}", "the daemon proves it while writers commit") for one in unknown),
+        *tables,
+        *([partial(not_proved, f"{left} other tables", f"only {MOST_TABLES} tables are read")] if left > 0 else []),
+    ]
+
+
+def _in_time(check: str, ask: Callable[[str], Proof], remedy: str) -> Proof:
+    return in_time(check, partial(ask, check), seconds=_SECONDS_OF_THE_LAKE, remedy=remedy)
+
+
+def _catalog(catalog: ConfiguredCatalog, storages: Storages, check: str) -> Proof:
+    named = f"catalog://{catalog.name}/"
+    listing = catalog.format.tables_in(catalog.name, catalog.settings, storages.of(named))
+    return proved(check, f"it answers, and lists {len(listing.tables)} tables")
+
+
+def _listed(source: CatalogSource, check: str) -> Proof:
+    found = source.find()
+    if found.refused:
+        name, why = next(iter(found.refused.items()))
+        return wrong(check, f"{len(found.refused)} of its tables cannot be registered: {name}: {why}", "correct them")
+    if found.unlisted:
+        name, why = next(iter(found.unlisted.items()))
+        return wrong(check, f"{len(found.unlisted)} places cannot be listed: {name}: {why}", "check the access to them")
+    return proved(check, f"its folders are listed, and {len(found.tables)} tables are there")
+
+
+def _table(table: Table, storages: Storages, folders: MutableMapping[tuple[str, str], TableId], check: str) -> Proof:
+    """Read a table, and note its folder. Checks run at the same time: the second table in a folder names the first."""
+    begun, now = time.monotonic(), datetime.now(UTC)
+    view = FORMATS[table.format].observe(table, storages.of(table.location), None, now=now).view
+    first = folders.setdefault((table.format, by_place(view.folder or table.location)), table.id)
+    if first != table.id:
+        twice = registered_twice([first])
+        return wrong(check, twice.reason, twice.remedy or "")
+    took = f"read in {time.monotonic() - begun:.1f}s"
+    bad = next((one for one in proofs_of_view(table, view, now) if not one.is_ok), None)
+    if bad is not None:
+        return replace(bad, check=check, found=f"{took}; {bad.found}")
+    kind = "catalog" if is_in_catalog(table.location) else "path"
+    read = f"{took} by its {kind}: {table.format} {view.version or ''}".rstrip()
+    blocked = [
+        f"{one.reason}: {one.remedy}" for one in view.blockers if one.services & table.policies.keys() and not one.moot
+    ]
+    return proved(check, "; warning: ".join([read, *blocked, *view.warnings]))
+
+
+def _addresses(table: Table) -> Sequence[str]:
+    """Return the hosts and ports of the table's lock. A lock that names none has none."""
+    url = getattr(getattr(table.options, "lock", None), "url", None)
+    if not isinstance(url, str):
+        return ()
+    return re.findall(r"[^,/\s]+:\d+", re.sub(r"^\w+://", "", url))
+
+
+def _unknown_lock(table: Table) -> str | None:
+    lock = getattr(table.options, "lock", None)
+    if lock is None or _addresses(table):
+        return None
+    return str(getattr(lock, "provider", type(lock).__name__))
+
+
+def _lock(address: str) -> Proof:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5):
+            return proved(f"lock {address}", "a server accepts connections there")
+    except (OSError, OverflowError) as error:
+        return wrong(f"lock {address}", str(error), "start it, or correct options.lock.url of the tables")
 
 
 def examine_all(file: Path) -> Sequence[Proof]:

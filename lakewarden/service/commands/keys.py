@@ -20,13 +20,14 @@ from lakewarden.service.model.access import (
     KEY_NAME,
     RESERVED_NAMES,
     TABLE_PATTERN,
+    Act,
+    ActKind,
     KeyRow,
     Role,
     digest_of,
     new_key,
     new_key_id,
 )
-from lakewarden.service.model.acts import Act, ActKind
 from lakewarden.service.state.api_keys import PUBLIC_KEYS, usable
 from lakewarden.service.store.opening import open_store
 from lakewarden.service.store.port import Store

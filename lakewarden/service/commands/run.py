@@ -9,14 +9,13 @@ from typing import TextIO
 
 from lakewarden.client import Client, DaemonAwayError, NotFoundError
 from lakewarden.client.bodies import DryRunExplanation, LogLineBody, RunBody
-from lakewarden.executors.pool.run_logs import LogLine
+from lakewarden.executors.pool.listening import LogLine
 from lakewarden.planners.model.printable import printable, printable_values
-from lakewarden.service.commands.explain import explained
-from lakewarden.service.commands.printing import about_table, as_written, run_line
+from lakewarden.service.commands.explain import about_table, as_written, explained, run_line
 from lakewarden.service.model.run import RunState
+from lakewarden.service.reporting.event_log import written_out
 from lakewarden.service.reporting.explain.bodies import TableExplanation
 from lakewarden.service.reporting.explain.text import service_written_out
-from lakewarden.service.reporting.run_log import written_out
 
 _PLANNED_WITHIN = 600.0
 

@@ -18,11 +18,11 @@ from lakewarden.planners.ports import Syntax, WriterEngine
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.locations import is_local
-from lakewarden.service.commands.printing import about_table, suggested
+from lakewarden.service.commands.explain import about_table, suggested
 from lakewarden.service.config.access import Authentication
 from lakewarden.service.config.loading import Config, load
 from lakewarden.service.config.settings import Configuration
-from lakewarden.service.control.sources import sources_of
+from lakewarden.service.control.discovery import sources_of
 from lakewarden.service.model.loopback import is_loopback
 from lakewarden.service.reporting.writer_options import WriterOptionsBody, engine_of, options_of, written_out
 

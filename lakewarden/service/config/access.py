@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage.settings import SecretSetting
-from lakewarden.service.config.identity.tokens import IssuerSettings
+from lakewarden.service.config.identity import IssuerSettings
 from lakewarden.service.model.access import EVERY_TABLE, KEY_NAME, RESERVED_NAMES, TABLE_PATTERN, Role
 
 

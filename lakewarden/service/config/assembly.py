@@ -16,14 +16,14 @@ from lakewarden.planners.settings import shown
 from lakewarden.planners.sharing import SharedValues
 from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
 from lakewarden.service.config import problems
-from lakewarden.service.config.facts import Facts, place_of
+from lakewarden.service.config.checks import Facts, place_of
+from lakewarden.service.config.document import WrittenKeys
 from lakewarden.service.config.layers.levels import DEFAULTS, TABLE, Level, level_of, unknown_names
 from lakewarden.service.config.layers.making import Making, Place
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog, Discover, Pattern, fitting
 from lakewarden.service.config.layers.templates import dotted, legal_id
 from lakewarden.service.config.problems import KeyPath, Problem, Weight
 from lakewarden.service.config.settings import CatalogEntry, Configuration, TableSettings
-from lakewarden.service.config.yaml_values import WrittenKeys
 
 _ANY = "any.table"
 

@@ -18,9 +18,9 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config import checks, problems
 from lakewarden.service.config.assembly import Assembly
-from lakewarden.service.config.daemon.reloading import merged
+from lakewarden.service.config.checks import Facts, gather
+from lakewarden.service.config.daemon import merged
 from lakewarden.service.config.document import Document, document_of, read_document
-from lakewarden.service.config.facts import Facts, gather
 from lakewarden.service.config.layers.making import with_formats
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog, Discover
 from lakewarden.service.config.problems import Problem, Weight

@@ -10,7 +10,7 @@ from lakewarden.planners.model.table import DeletionBudget, Policy, SettingOrigi
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.triggers import NumCommits, NumRewrites, TimeElapsed, Trigger, WhenAsked
-from lakewarden.service.config.daemon.settings import Asking, BudgetSettings
+from lakewarden.service.config.daemon import Asking, BudgetSettings
 from lakewarden.service.config.layers.service_settings import ServiceSettings
 
 _TRIGGERS: Mapping[Service, Trigger] = {

@@ -15,7 +15,7 @@ from lakewarden.planners.model.table import SettingOrigin, Table, TableId
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.storage.locations import outside, spelled_location
 from lakewarden.service.config import problems
-from lakewarden.service.config.facts import Facts, gather
+from lakewarden.service.config.checks import Facts, gather
 from lakewarden.service.config.layers.levels import TABLE
 from lakewarden.service.config.loading import Config, assembled
 from lakewarden.service.config.problems import Problem, Weight

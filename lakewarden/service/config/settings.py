@@ -14,20 +14,20 @@ from lakewarden.planners.model.table import ActWhen, Mode
 from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 from lakewarden.service.config.access import AccessSettings
-from lakewarden.service.config.daemon.history import HistorySettings
-from lakewarden.service.config.daemon.settings import (
+from lakewarden.service.config.daemon import (
     ApiSettings,
     BudgetSettings,
     DaemonSettings,
+    HistorySettings,
     HookSettings,
     LogSettings,
     ManagementSettings,
     PermitSettings,
+    TraceSettings,
 )
-from lakewarden.service.config.daemon.traces import TraceSettings
+from lakewarden.service.config.document import ReadingSettings
 from lakewarden.service.config.layers.routes import SparkRoutes, SparkSetting
 from lakewarden.service.config.layers.service_settings import ServiceSettings
-from lakewarden.service.config.reading import ReadingSettings
 from lakewarden.service.store.settings import DatabaseSettings
 
 TABLE_ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$"

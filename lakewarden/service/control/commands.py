@@ -18,9 +18,8 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.settings import format_duration
 from lakewarden.service.control.command_queue import Command, CommandQueue
-from lakewarden.service.events.listener import Listener
-from lakewarden.service.model.access import LOCAL, Caller, Role
-from lakewarden.service.model.acts import ActKind
+from lakewarden.service.events import Listener
+from lakewarden.service.model.access import LOCAL, ActKind, Caller, Role
 from lakewarden.service.model.run import Run
 from lakewarden.service.ownership.table_shares import TableShares
 from lakewarden.service.scheduling.requests import Requests

@@ -10,13 +10,39 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from lakewarden.executors.pool.run_logs import RunLogs
+from lakewarden.executors.edge import edge
+from lakewarden.executors.pool.listening import RunLogs
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.config.daemon.history import HistorySettings
-from lakewarden.service.control.history import tidy_history
-from lakewarden.service.store.port import Store
+from lakewarden.service.config.daemon import HistorySettings
+from lakewarden.service.store.port import HistoryStore, Store
+
+# Housekeeping of the history: old changes of decisions are deleted in small steps.
+
+_AT_ONCE = 200
+
+
+def tidy_history(
+    store: HistoryStore, *, at: datetime, settings: HistorySettings, pause: Callable[[], bool]
+) -> int | None:
+    """Delete what is older than the settings keep, or too much. Return how many rows, or None if `pause` said to end.
+
+    Raises TemporaryError if the store does not answer.
+    """
+    deleted, after = 0, 0
+    while True:
+        last, some = store.forget_decision_changes(
+            before=at - settings.keep, keep=settings.decisions, after=after, most=_AT_ONCE
+        )
+        deleted += some
+        if last is None:
+            break
+        after = last
+        if pause():
+            return None
+    return deleted
+
 
 log = structlog.get_logger(__name__)
 
@@ -105,3 +131,53 @@ def housekeeping(
     finally:
         over.set()
         ticker.shutdown(wait=False)
+
+
+# Whether the store can be written. A daemon that has nothing to keep would not find out that a disk is full.
+
+
+EVERY_SECONDS = 5.0
+
+AGAIN_SECONDS = 1.0
+"""How soon a store that could not be written is tried again."""
+
+
+class StoreWatch:
+    """Tries the store at intervals. The log has one line for each change."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._told = False
+
+    def look(self) -> float:
+        """Try to write, and return the seconds until the next look. Any error that the store has is in the log."""
+        try:
+            self._store.check_writable()
+        except LakewardenError as error:
+            if not self._told:
+                log.warning("store_unwritable", error=str(error))
+            self._told = True
+            return AGAIN_SECONDS
+        if self._told:
+            log.info("store_writable_again")
+        self._told = False
+        return EVERY_SECONDS
+
+
+@contextmanager
+def watching(store: Store) -> Iterator[None]:
+    """Watch the store in a thread of its own inside the `with` block. A store that hangs delays nothing else."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        watch, seconds = StoreWatch(store), EVERY_SECONDS
+        while not over.wait(seconds):
+            with edge("store_watch_failed"):
+                seconds = watch.look()
+
+    thread = threading.Thread(target=repeat, name="store-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()

@@ -21,8 +21,7 @@ from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.replica_lease import ReplicaLeaseKeeper
 from lakewarden.service.rules.shutdown import Shutdown, ShutdownPhase
 from lakewarden.service.scheduling.scheduling import SchedulingParts
-from lakewarden.service.state.daemon_state import DaemonState
-from lakewarden.service.state.resources import Resources
+from lakewarden.service.state.daemon_state import DaemonState, Resources
 
 log = structlog.get_logger(__name__)
 

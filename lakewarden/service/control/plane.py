@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from lakewarden.executors.contract import Capacity
-from lakewarden.executors.pool.run_logs import LogLine
+from lakewarden.executors.pool.listening import LogLine
 from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.hooks import At, Hint
 from lakewarden.planners.model.instant import RunId, Service
@@ -19,8 +19,7 @@ from lakewarden.service.control.commands import Commands
 from lakewarden.service.control.loop import ControlLoop
 from lakewarden.service.control.membership import Membership
 from lakewarden.service.control.table_statuses import TableStatus, TableStatuses
-from lakewarden.service.model.access import LOCAL, Caller
-from lakewarden.service.model.acts import Act, ActKind
+from lakewarden.service.model.access import LOCAL, Act, ActKind, Caller
 from lakewarden.service.model.found import Discoveries
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.rows import ApprovalRow, DecisionRow
@@ -30,9 +29,8 @@ from lakewarden.service.rules.shutdown import Shutdown
 from lakewarden.service.scheduling.hook_rate import PacedHooks
 from lakewarden.service.scheduling.scheduling import SchedulingParts
 from lakewarden.service.state.barriers import BarrierHold
-from lakewarden.service.state.daemon_state import DaemonState
-from lakewarden.service.state.resources import Resources
-from lakewarden.service.store.history import HistoryStore
+from lakewarden.service.state.daemon_state import DaemonState, Resources
+from lakewarden.service.store.port import HistoryStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

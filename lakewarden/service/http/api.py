@@ -11,47 +11,36 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.control.plane import ControlPlane
-from lakewarden.service.http.access.audit import add_audit
 from lakewarden.service.http.access.browsers import CrossOriginGuard, Hosts
 from lakewarden.service.http.access.callers import Callers, Identify
-from lakewarden.service.http.access.roles import guarding
-from lakewarden.service.http.adopting.proof import add_proof
-from lakewarden.service.http.errors import DEFAULT, add_error_handlers, as_it_is, errors
+from lakewarden.service.http.access.roles import add_audit, guarding
+from lakewarden.service.http.errors import DEFAULT, Answer, add_error_handlers, as_it_is, errors
 from lakewarden.service.http.forwarding import forwarding
-from lakewarden.service.http.history.decisions import add_decisions
-from lakewarden.service.http.history.run_log import add_run_log
+from lakewarden.service.http.history import add_decisions, add_run_log
 from lakewarden.service.http.hooks import HOOK_KEYS, HOOKS, add_hooks
-from lakewarden.service.http.live.etags import tagged
-from lakewarden.service.http.live.runs import LiveRuns
+from lakewarden.service.http.live.etags import LiveRuns, tagged
 from lakewarden.service.http.openapi import describe, operation_id
+from lakewarden.service.http.pages.answer import ProblemPages
 from lakewarden.service.http.pages.every import add_pages
-from lakewarden.service.http.pages.problems import ProblemPages
 from lakewarden.service.http.pages.sign_in import SIGN_IN, STATIC
-from lakewarden.service.http.pages.writers import WriterPart
-from lakewarden.service.http.problems import Answer
+from lakewarden.service.http.pages.table import WriterPart
 from lakewarden.service.http.query.lists import add_lists
 from lakewarden.service.http.query.steps import in_turns, stepped, strict
 from lakewarden.service.http.redacted import ConfigurationPart
-from lakewarden.service.http.registry.discovery import add_discovery
-from lakewarden.service.http.registry.registrations import add_registrations
+from lakewarden.service.http.registry import add_discovery, add_registrations
 from lakewarden.service.http.requests import BodyLimit, PlainPaths, PlainRequests
 from lakewarden.service.http.routes.barriers import add_barriers
-from lakewarden.service.http.routes.cancelling import add_cancelling
 from lakewarden.service.http.routes.daemon import add_daemon
 from lakewarden.service.http.routes.deletions import add_deletions
-from lakewarden.service.http.routes.explain import add_explain
+from lakewarden.service.http.routes.explain import add_explain, add_writer_options
 from lakewarden.service.http.routes.fleet import add_fleet
-from lakewarden.service.http.routes.pauses import add_pauses
-from lakewarden.service.http.routes.policies import add_policies
-from lakewarden.service.http.routes.quarantine import add_quarantine
-from lakewarden.service.http.routes.replicas import add_replicas
+from lakewarden.service.http.routes.pauses import add_cancelling, add_pauses, add_quarantine
+from lakewarden.service.http.routes.policies import add_policies, add_proof
 from lakewarden.service.http.routes.runs import add_runs
-from lakewarden.service.http.routes.status import add_status
-from lakewarden.service.http.routes.tables import add_tables
+from lakewarden.service.http.routes.status import add_replicas, add_status, add_tables
 from lakewarden.service.http.routes.timeline import add_timeline
-from lakewarden.service.http.routes.writer_options import add_writer_options
 from lakewarden.service.model.heard import OnHook
-from lakewarden.service.model.refusals import OnRefusal
+from lakewarden.service.model.problems import OnRefusal
 
 
 def _not_counted(_kind: str, _sender: str) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lakewarden.service.config.daemon.settings import LimitSettings
-from lakewarden.service.model.refusals import BODIES, LATE, MADE_ROOM, OnRefusal
+from lakewarden.service.config.daemon import LimitSettings
+from lakewarden.service.model.problems import BODIES, LATE, MADE_ROOM, OnRefusal
 
 HEAD_BYTES = 16 * 2**10
 """The limit for the headers of a request, in bytes."""

@@ -4,23 +4,61 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 
 import structlog
 from fastapi import FastAPI, Request
 
-from lakewarden.planners.hooks import CommitHook, Hint, HookReader, MalformedHookError
+from lakewarden.planners.hooks import At, CommitHook, Hint, HookReader, MalformedHookError
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.storage.locations import canonical_location, is_local
+from lakewarden.service import hooks
 from lakewarden.service.control.plane import ControlPlane
-from lakewarden.service.hooks import cloudevents
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
-from lakewarden.service.http.links import Links
 from lakewarden.service.http.requests import TooLargeError, kept
 from lakewarden.service.http.schemas import HintBody, HookBody
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.heard import HeardHook, OnHook
-from lakewarden.service.state.readers.threads import PlacedThreads
+from lakewarden.service.state.readers.threads import PlacedThreads, place_of
+
+# A local path with a link is resolved in a thread of its own, because a dead mount never answers.
+
+_THREADS = 2
+_UNDER_WAY = 64
+_SECONDS = 1.0
+
+
+class Links:
+    """Resolves a few paths at a time, each for a second at most. If that is not enough, the hint is lost."""
+
+    def __init__(self) -> None:
+        self._threads = PlacedThreads(most=_THREADS, of_a_place=_THREADS)
+        self._under_way = 0
+
+    async def resolved(self, hint: Hint) -> At | None:
+        """Return the location of the table without links, or None if there are no links, or if it takes too long."""
+        if not isinstance(hint, At) or not is_local(hint.location) or self._under_way >= _UNDER_WAY:
+            return None
+        loop = asyncio.get_running_loop()
+        answer = self._threads.submit(lambda: canonical_location(hint.location), place=place_of(hint.location))
+        self._under_way += 1
+        answer.add_done_callback(lambda _: loop.call_soon_threadsafe(self._done))
+        try:
+            location = await self._waited_for(answer)
+        except (TimeoutError, OSError, PermanentError):
+            return None
+        return None if location == hint.location else At(location=location)
+
+    async def _waited_for(self, answer: Future[str]) -> str:
+        async with asyncio.timeout(_SECONDS):
+            return await asyncio.shield(asyncio.wrap_future(answer))
+
+    def _done(self) -> None:
+        self._under_way -= 1
+
 
 log = structlog.get_logger(__name__)
 
@@ -97,7 +135,7 @@ def add_hooks(app: FastAPI, plane: ControlPlane, heard: OnHook) -> None:
         def read(body: bytes, whole: bool) -> Sequence[Hint]:  # noqa: FBT001 - the signature of all readers
             if not whole:
                 raise TooLargeError(_EVENT_BYTES)
-            return cloudevents.hints_of(headers, catalog, body)
+            return hooks.hints_of(headers, catalog, body)
 
         result, tables = await taken("cloudevents", request, read, most=_EVENT_BYTES)
         return HintBody(result=result, tables=tables)

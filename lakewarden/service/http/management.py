@@ -17,14 +17,13 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.browsers import CrossOriginGuard, Hosts
 from lakewarden.service.http.access.callers import Callers, Identify
 from lakewarden.service.http.access.roles import OPEN, guarding, needs
-from lakewarden.service.http.errors import DEFAULT, add_error_handlers
+from lakewarden.service.http.errors import DEFAULT, Answer, add_error_handlers
 from lakewarden.service.http.openapi import describe, operation_id
-from lakewarden.service.http.problems import Answer
 from lakewarden.service.http.query.steps import stepped
 from lakewarden.service.http.requests import PlainRequests
 from lakewarden.service.http.schemas import LiveBody, ReadyBody
 from lakewarden.service.model.access import Role
-from lakewarden.service.model.refusals import OnRefusal
+from lakewarden.service.model.problems import OnRefusal
 
 ALIVE_WITHIN = timedelta(seconds=60)
 """After so long without a turn the control thread is stuck, and the process should be restarted."""

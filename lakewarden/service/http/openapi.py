@@ -13,10 +13,9 @@ from fastapi.routing import APIRoute
 
 from lakewarden.service.http.access.callers import KEY_HEADER
 from lakewarden.service.http.access.roles import is_open
+from lakewarden.service.http.errors import PROBLEM, ProblemBody
 from lakewarden.service.http.live.etags import IF_NONE_MATCH, NOT_MODIFIED, is_tagged
-from lakewarden.service.http.problems import PROBLEM, ProblemBody
-from lakewarden.service.model.problems import MEDIA_TYPE, problem
-from lakewarden.service.model.refusals import REFUSALS
+from lakewarden.service.model.problems import MEDIA_TYPE, REFUSALS, problem
 
 _IN_PATH = re.compile(r"\{(\w+)\}")
 _UNUSED = ("HTTPValidationError", "ValidationError")

@@ -11,12 +11,11 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.access import Metered
-from lakewarden.service.config.daemon.settings import MANAGEMENT_LIMITS, LimitSettings
+from lakewarden.service.config.daemon import MANAGEMENT_LIMITS, LimitSettings
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.browsers import Hosts
-from lakewarden.service.http.access.callers import Identify
-from lakewarden.service.http.access.clients import Count, told_of
+from lakewarden.service.http.access.callers import Count, Identify, told_of
 from lakewarden.service.http.api import build_api, build_hooks
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.redacted import ConfigurationPart

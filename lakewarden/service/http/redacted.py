@@ -9,10 +9,9 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from lakewarden.planners.model.credentials import REDACTED, names_a_secret, without_credentials
+from lakewarden.planners.model.printable import REDACTED, names_a_secret, without_credentials
 from lakewarden.service.config.settings import Configuration
-from lakewarden.service.model.configuring.registration import Registering
-from lakewarden.service.model.configuring.reload import Reloading
+from lakewarden.service.model.configuring import Registering, Reloading
 
 _PLACES = frozenset({"env", "file"})
 

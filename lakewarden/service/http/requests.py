@@ -8,11 +8,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lakewarden.service.http.access.clients import client_of
+from lakewarden.service.http.access.callers import client_of
 from lakewarden.service.http.connections import CONNECTION, HEAD_BYTES, Connection
-from lakewarden.service.http.errors import ShowProblem, as_it_is
-from lakewarden.service.http.problems import problem_answer, refusal_answer
-from lakewarden.service.model.refusals import LONG_HEAD, LONG_URL, TWO_LENGTHS, OnRefusal, Refusal
+from lakewarden.service.http.errors import ShowProblem, as_it_is, problem_answer, refusal_answer
+from lakewarden.service.model.problems import LONG_HEAD, LONG_URL, TWO_LENGTHS, OnRefusal, Refusal
 
 BODY_BYTES = 8 * 2**20
 """The limit for the body of a hook, in bytes. A commit callback has some hundred bytes for each file that was written.

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from pydantic import BaseModel
 
 from lakewarden.planners.model.decision import Decision
-from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.live.progress import ProgressBody

@@ -21,13 +21,13 @@ from starlette.types import ASGIApp
 
 from lakewarden.executors.edge import edge
 from lakewarden.planners.model.errors import PermanentError, UnknownError
-from lakewarden.service.config.daemon.settings import LimitSettings
-from lakewarden.service.config.identity.tls import TlsSettings
-from lakewarden.service.events.sampling import Sampler
-from lakewarden.service.http.access.clients import Count, told_of
+from lakewarden.service.config.daemon import LimitSettings
+from lakewarden.service.config.identity import TlsSettings
+from lakewarden.service.events import Sampler
+from lakewarden.service.http.access.callers import Count, told_of
 from lakewarden.service.http.connections import CONNECTION, HEAD_BYTES, Connection, Connections, WatchedRequests
 from lakewarden.service.http.errors import Outermost
-from lakewarden.service.model.refusals import DESCRIPTORS
+from lakewarden.service.model.problems import DESCRIPTORS
 
 log = structlog.get_logger(__name__)
 

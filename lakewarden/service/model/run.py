@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.rows import DecisionRow
 
 
 class RunState(StrEnum):
@@ -80,3 +80,18 @@ class Run:
     def off_timeline(self) -> bool:
         """Whether its plan has no instant. A run may execute only after the instant of its plan, if any, is stored."""
         return self.instant is None and self.step in (Step.EXECUTE, Step.COMMIT)
+
+
+# What the store remembers of the past: changes of decisions.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecisionChange:
+    """A decision that began at `decision.decided_at` and held `until` the next one. None: it still holds.
+
+    The numbers in its reason are those of its beginning. `number` is its place in the store.
+    """
+
+    decision: DecisionRow
+    until: datetime | None = None
+    number: int = 0

@@ -16,7 +16,7 @@ import structlog
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Mode, Table, TableId
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.ownership.executor_deaths import ExecutorDeaths

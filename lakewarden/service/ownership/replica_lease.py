@@ -17,7 +17,7 @@ from lakewarden.executors.contract import Pool
 from lakewarden.executors.edge import edge
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import Replica, ReplicaId
 from lakewarden.service.store.port import Store
 

@@ -12,8 +12,8 @@ from typing import TextIO, cast
 import structlog
 
 from lakewarden.planners.model.printable import printable, printable_values
-from lakewarden.service.config.daemon.settings import LogFormat, LogLevel
-from lakewarden.service.events.sampling import Sampler
+from lakewarden.service.config.daemon import LogFormat, LogLevel
+from lakewarden.service.events import Sampler
 
 
 class _ForgivingStream:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, assert_never
 
 import structlog
 
 from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Wait
+from lakewarden.executors.pool.listening import LogLine
 from lakewarden.planners.model.decision import Blocked, Decision
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.events.listener import Listener
-from lakewarden.service.events.sampling import Sampler
+from lakewarden.service.events import Listener, Sampler
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.writer_failures import Blamed
@@ -131,3 +131,18 @@ class EventLog(Listener):
 
 def _of(run: Run) -> dict[str, Any]:
     return {"run": run.id, "table": run.table, "service": run.service, "instant": run.instant, "epoch": run.epoch}
+
+
+# The log of a run as text.
+
+
+def written_out(lines: Sequence[LogLine], *, after: int = 0) -> Iterator[str]:
+    """Yield lines as text."""
+    last = after
+    for line in lines:
+        if line.number > last + 1:
+            yield f"... {line.number - last - 1} lines were deleted, because the log was too long ..."
+        last = line.number
+        head = " ".join(part for part in (line.at, (line.level or "").upper(), line.source, line.logger) if part)
+        facts = " ".join(f"{name}={json.dumps(value)}" for name, value in line.fields.items())
+        yield f"{head}: {line.message}" + (f" {facts}" if facts else "")

@@ -25,15 +25,14 @@ writers fail never waits: it is refused, and withdraws its plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Wait
-from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.step import Step
-from lakewarden.planners.model.timeline import Fate
+from lakewarden.planners.model.instant import Fate, Instant, Service, Step
+from lakewarden.planners.model.table import DeletionBudget
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES
 from lakewarden.planners.settings import format_duration
@@ -298,3 +297,87 @@ def _too_old_beside(run: Run, context: PermitContext) -> str | None:
     if not old:
         return None
     return f"{_names(old)} has been at work for more than {format_duration(most)}: its files may be too old to be told"
+
+
+# The deletion budget: what a run may delete without the approval of an operator. Pure.
+
+
+def excess(plan: Plan, budget: DeletionBudget) -> str | None:
+    """Return in words what a plan would delete beyond the budget of its table, or None if it stays within the budget.
+
+    If a plan does not say how many files or partitions it deletes, it deletes none. If the files of the table were not
+    counted, a deletion exceeds every budget in percent.
+    """
+    over = [
+        sentence for sentence in (_files(plan, budget), _share(plan, budget), _partitions(plan, budget)) if sentence
+    ]
+    return f"would delete {' and '.join(over)}" if over else None
+
+
+def unapproved(plan: Plan, budget: DeletionBudget, *, first: bool, shorter: str | None) -> str | None:
+    """Return in words what of a plan needs an approval, or None if nothing does.
+
+    `first`: no clean of the table was ever permitted to delete. `shorter` says what the writers kept that the policy
+    does not.
+    """
+    said = [excess(plan, budget)]
+    if plan.files_to_delete:
+        said.append(f"would delete {_amount(plan)} in the first clean of the table" if first else None)
+        said.append(None if shorter is None else f"would delete {_amount(plan)}, and {shorter}")
+    return "; ".join(one for one in said if one is not None) or None
+
+
+def _amount(plan: Plan) -> str:
+    files = plan.files_to_delete or 0
+    if plan.files_in_table is None:
+        return "1 file" if files == 1 else f"{files:,} files"
+    return f"{files:,} of {plan.files_in_table:,} files"
+
+
+def _files(plan: Plan, budget: DeletionBudget) -> str | None:
+    files = plan.files_to_delete or 0
+    if budget.files is None or files <= budget.files:
+        return None
+    return f"{files:,} files, more than the budget of {budget.files:,}"
+
+
+def _share(plan: Plan, budget: DeletionBudget) -> str | None:
+    files = plan.files_to_delete or 0
+    if budget.percent is None or files == 0:
+        return None
+    if plan.files_in_table is None:
+        return f"{files:,} files (the budget is {budget.percent:g} %, and the files of the table were not counted)"
+    if files * 100 <= budget.percent * plan.files_in_table:
+        return None
+    return f"{files:,} of {plan.files_in_table:,} files, more than the budget of {budget.percent:g} %"
+
+
+def _partitions(plan: Plan, budget: DeletionBudget) -> str | None:
+    partitions = plan.partitions_to_delete or 0
+    if budget.partitions is None or partitions <= budget.partitions:
+        return None
+    return f"{partitions:,} partitions, more than the budget of {budget.partitions:,}"
+
+
+# How long Lakewarden was seen to hold the lock of a table. Its writers must wait for at least that long.
+
+
+def worst_hold(runs: Iterable[Run]) -> timedelta | None:
+    """Return the longest time that a step of these runs can have held the lock, or None if nothing was measured.
+
+    The lock is held within planning and within committing. So the durations of these steps are an upper bound. If
+    execute and commit are joined, the duration of that step is no bound, because its work is done without the lock.
+    Some services measure how long they hold the lock. Then that figure counts.
+    """
+    bounds = [seconds for run in runs for seconds in lock_bounds(run)]
+    return timedelta(seconds=max(bounds)) if bounds else None
+
+
+def lock_bounds(run: Run) -> list[float]:
+    """Return for each step of a run that holds the lock how many seconds it can have held the lock."""
+    traits = SERVICES[run.service]
+    if traits.locked:
+        names = ["lock_held_seconds"]
+    else:
+        names = ["plan_seconds"] if traits.joined else ["plan_seconds", "commit_seconds"]
+    return [float(run.figures[name]) for name in names if name in run.figures]

@@ -13,9 +13,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from lakewarden.executors.contract import GOES_ON, Failed, FailureKind, NothingToDo, Outcome, Succeeded, Yielded
-from lakewarden.planners.model.credentials import without_credentials
-from lakewarden.planners.model.step import Step
-from lakewarden.planners.model.timeline import Fate
+from lakewarden.planners.model.instant import Fate, Step
+from lakewarden.planners.model.printable import without_credentials
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.model.run import Run, RunState
 

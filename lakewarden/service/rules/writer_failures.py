@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Step
 from lakewarden.planners.model.view import WriteFailure
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.model.run import Run, RunState

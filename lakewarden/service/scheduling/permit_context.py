@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 
 from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.decision import Blocked, Decision, WouldRun
-from lakewarden.planners.model.instant import Instant, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, Service, State, Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES
@@ -18,8 +17,7 @@ from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.rules.permits import Limits, PermitContext
 from lakewarden.service.scheduling.precedence import Precedence
 from lakewarden.service.scheduling.requests import POLICY
-from lakewarden.service.state.daemon_state import DaemonState
-from lakewarden.service.state.resources import Resources
+from lakewarden.service.state.daemon_state import DaemonState, Resources
 
 
 class PermitContexts:

@@ -13,8 +13,7 @@ from lakewarden.executors import points
 from lakewarden.executors.contract import Asked, Granted, Plan, Pool, Refused, Wait
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.errors import LakewardenError, UnknownError
-from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES
 from lakewarden.planners.settings import format_duration
@@ -22,8 +21,7 @@ from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.permits import Limits, PermitContext, PermitRequest, StepTimeouts, judge
 from lakewarden.service.scheduling.permit_context import PermitContexts
 from lakewarden.service.state.active_runs import UNDER_WAY
-from lakewarden.service.state.daemon_state import DaemonState
-from lakewarden.service.state.resources import Resources
+from lakewarden.service.state.daemon_state import DaemonState, Resources
 from lakewarden.service.store.port import SupersededError
 
 log = structlog.get_logger(__name__)

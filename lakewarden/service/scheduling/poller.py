@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,15 +14,55 @@ from lakewarden.planners.model.errors import LakewardenError, TemporaryError, Un
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage.locations import is_local
-from lakewarden.service.events.sampling import Sampler
+from lakewarden.service.events import Sampler
 from lakewarden.service.ownership.replica_lease import ReplicaLease
-from lakewarden.service.rules.cadence import NOTHING_HEARD, Announced, hook_arrived, interval, observed
+from lakewarden.service.rules.dispatch import NOTHING_HEARD, Announced, hook_arrived, interval, observed
 from lakewarden.service.rules.writer_failures import Blamed, blame
-from lakewarden.service.scheduling.poll_queue import PollQueue
 from lakewarden.service.scheduling.requests import Requests
-from lakewarden.service.state.daemon_state import DaemonState
+from lakewarden.service.state.daemon_state import DaemonState, Resources
 from lakewarden.service.state.observations import Polled
-from lakewarden.service.state.resources import Resources
+
+# The poll queue: when each table is observed next. It is a heap, with every table in it at most once.
+
+
+class PollQueue:
+    """Appointments in monotonic seconds. Only the control thread uses it."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, TableId]] = []
+        self._appointments: dict[TableId, float] = {}
+        self._order = itertools.count()
+
+    def put(self, table: TableId, at: float) -> None:
+        """Make an appointment, unless the table already has an earlier one."""
+        known = self._appointments.get(table)
+        if known is not None and known <= at:
+            return
+        self._appointments[table] = at
+        heapq.heappush(self._heap, (at, next(self._order), table))
+
+    def drop(self, table: TableId) -> None:
+        """Cancel the appointment of the table, if it has one."""
+        self._appointments.pop(table, None)
+
+    def pop(self, now: float) -> TableId | None:
+        """Remove and return a table that is due, the longest overdue first, or None."""
+        while self._heap and self._heap[0][0] <= now:
+            at, _, table = heapq.heappop(self._heap)
+            if self._appointments.get(table) == at:
+                del self._appointments[table]
+                return table
+        return None
+
+    def next_at(self) -> float | None:
+        """Return the time of the next appointment."""
+        while self._heap and self._appointments.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)  # it was cancelled, or moved to an earlier time
+        return self._heap[0][0] if self._heap else None
+
+    def __len__(self) -> int:
+        return len(self._appointments)
+
 
 log = structlog.get_logger(__name__)
 

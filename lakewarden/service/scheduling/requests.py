@@ -16,14 +16,12 @@ from lakewarden.planners.services import SERVICES
 from lakewarden.service.model.rows import DecisionRow, RewriteRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.ownership.ownership import Ownership
-from lakewarden.service.rules.decision_changes import as_read, is_change
+from lakewarden.service.rules.dispatch import as_read, is_change
 from lakewarden.service.rules.settle import completed_by_another
 from lakewarden.service.scheduling.table_proofs import TableProofs
-from lakewarden.service.state.daemon_state import DaemonState
-from lakewarden.service.state.left_plans import LeftPlans
-from lakewarden.service.state.resources import Resources
-from lakewarden.service.state.rewrites import in_words
-from lakewarden.service.state.vanished_instants import Completed, vanished
+from lakewarden.service.state.approvals import in_words
+from lakewarden.service.state.daemon_state import DaemonState, Resources
+from lakewarden.service.state.table_registry import Completed, LeftPlans, vanished
 
 POLICY = "policy"
 """The requester of a run that its policy made due."""

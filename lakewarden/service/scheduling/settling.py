@@ -10,9 +10,8 @@ from lakewarden.executors import points
 from lakewarden.executors.contract import Blame, Lost, Outcome
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.errors import LakewardenError
-from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.model.instant import Fate, RunId
 from lakewarden.planners.model.table import TableId
-from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.ownership.recovery import Recovery
@@ -27,8 +26,7 @@ from lakewarden.service.rules.settle import (
     settle,
 )
 from lakewarden.service.scheduling.permit_queue import PermitQueue
-from lakewarden.service.state.daemon_state import DaemonState
-from lakewarden.service.state.resources import Resources
+from lakewarden.service.state.daemon_state import DaemonState, Resources
 from lakewarden.service.store.port import SupersededError
 
 log = structlog.get_logger(__name__)

@@ -10,8 +10,7 @@ from lakewarden.planners.model.table import ActWhen, Mode, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.rules.proof import ProofFacts, in_words, missing, proofs
-from lakewarden.service.state.daemon_state import DaemonState
-from lakewarden.service.state.resources import Resources
+from lakewarden.service.state.daemon_state import DaemonState, Resources
 
 
 class TableProofs:

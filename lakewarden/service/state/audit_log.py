@@ -5,8 +5,7 @@ from __future__ import annotations
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.access import Caller
-from lakewarden.service.model.acts import Act, ActKind
+from lakewarden.service.model.access import Act, ActKind, Caller
 from lakewarden.service.store.port import Store
 
 

@@ -16,7 +16,7 @@ from lakewarden.planners.lock_proof import Evidence, ProofState, at_rest, is_liv
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.lock import LockReading
+from lakewarden.planners.model.proof import LockReading
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.model.rows import LockProofRow

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
 from lakewarden.executors.contract import Pool
+from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.control.command_queue import CommandQueue
 from lakewarden.service.control.commands import Commands
@@ -16,16 +20,159 @@ from lakewarden.service.control.loop import ControlLoop
 from lakewarden.service.control.membership import Membership
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.model.found import Source
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
 from lakewarden.service.ownership.ownership import Ownership
+from lakewarden.service.ownership.recovery import DYING
 from lakewarden.service.ownership.replica_lease import ReplicaLease
+from lakewarden.service.ownership.table_shares import TableShares
 from lakewarden.service.rules.permits import Limits
 from lakewarden.service.rules.shutdown import Shutdown
+from lakewarden.service.scheduling.permit_context import PermitContexts
+from lakewarden.service.scheduling.permit_queue import PermitQueue
+from lakewarden.service.scheduling.poller import Poller
+from lakewarden.service.scheduling.precedence import Precedence
+from lakewarden.service.scheduling.requests import Requests
+from lakewarden.service.scheduling.run_manager import RunManager
 from lakewarden.service.scheduling.scheduling import SchedulingParts
-from lakewarden.service.state.daemon_state import DaemonState
-from lakewarden.service.state.resources import Resources
-from lakewarden.service.wiring.ownership import LeaseTerms, ownership_of
-from lakewarden.service.wiring.scheduling import scheduling_of
-from lakewarden.service.wiring.state import state_of
+from lakewarden.service.scheduling.table_proofs import TableProofs
+from lakewarden.service.state.active_runs import ActiveRuns
+from lakewarden.service.state.approvals import Approvals, Rewrites
+from lakewarden.service.state.audit_log import AuditLog
+from lakewarden.service.state.barriers import Barriers
+from lakewarden.service.state.daemon_state import DaemonState, Resources
+from lakewarden.service.state.lock_proofs import LockProofs
+from lakewarden.service.state.moments import Moments
+from lakewarden.service.state.observations import Observations
+from lakewarden.service.state.readers.port import InlineReaders
+from lakewarden.service.state.service_states import ServiceStates
+from lakewarden.service.state.table_registry import TableRegistry
+from lakewarden.service.state.trust import ForeignServices, KeptByOthers, TableFolders, WriterSigns
+
+# Composes the room `state`.
+
+
+def state_of(tables: Sequence[Table], resources: Resources, *, wake: Callable[[], None]) -> DaemonState:
+    """Return the state of a daemon at its start. `wake` ends the wait of the control thread."""
+    store, clock = resources.store, resources.clock
+    readers = resources.readers or InlineReaders(
+        formats=resources.formats, storage_for=resources.storages.of, clock=clock
+    )
+    moments, active_runs = Moments(), ActiveRuns(store)
+    registry = TableRegistry(tables)
+    return DaemonState(
+        tables=registry,
+        moments=moments,
+        observations=Observations(readers=readers, moments=moments, tell=wake),
+        service_states=ServiceStates(store=store, clock=clock, rng=resources.rng),
+        approvals=Approvals(store=store, clock=clock),
+        rewrites=Rewrites(store=store, clock=clock),
+        active_runs=active_runs,
+        proofs=LockProofs(store=store, active_runs=active_runs, clock=clock),
+        audit_log=AuditLog(store=store, clock=clock),
+        barriers=Barriers(active_runs=active_runs, clock=clock),
+        writer_signs=WriterSigns(store=store, clock=clock),
+        foreign_services=ForeignServices(store=store, clock=clock),
+        kept_by_others=KeptByOthers(store=store),
+        folders=TableFolders(store=store, tables=registry),
+    )
+
+
+# Composes the room `ownership`.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaseTerms:
+    """The terms of the right to act. `alone`: the caller proves that there is no other daemon on the store.
+
+    `unproved` returns why that proof fails now, or None. `url` is where other replicas reach the API.
+    """
+
+    lease: timedelta
+    alone: bool
+    unproved: Callable[[], str | None]
+    url: str
+
+
+def ownership_of(resources: Resources, state: DaemonState, terms: LeaseTerms) -> Ownership:
+    """Return the ownership of a replica that has no lease yet."""
+    store = resources.store
+    replica_lease = ReplicaLease(
+        store=store,
+        pools=resources.pools.values(),
+        clock=resources.clock,
+        listener=resources.listener,
+        lease=terms.lease,
+        alone=terms.alone,
+        url=terms.url,
+        unproved=terms.unproved,
+        new_id=lambda: ReplicaId(f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"),
+    )
+    return Ownership(
+        replica_lease=replica_lease,
+        shares=TableShares(tables=state.tables, store=store, replica_lease=replica_lease),
+        deaths=ExecutorDeaths(clock=resources.clock, threads=resources.threads),
+    )
+
+
+# Composes the room `scheduling`.
+
+
+def scheduling_of(
+    resources: Resources,
+    state: DaemonState,
+    ownership: Ownership,
+    commands: CommandQueue,
+    *,
+    limits: Limits,
+    terms: LeaseTerms,
+) -> SchedulingParts:
+    """Return the scheduling, without runs."""
+    table_proofs = TableProofs(resources=resources, state=state, ownership=ownership)
+    requests = Requests(
+        resources=resources,
+        state=state,
+        ownership=ownership,
+        new_id=lambda: RunId(uuid.uuid4().hex[:16]),
+        table_proofs=table_proofs,
+    )
+    precedence = Precedence(
+        tables=state.tables,
+        pools=resources.pools,
+        service_states=state.service_states,
+        active_runs=state.active_runs,
+        observations=state.observations,
+        clock=resources.clock,
+    )
+    permit_contexts = PermitContexts(
+        resources=resources,
+        state=state,
+        ownership=ownership,
+        precedence=precedence,
+        decisions=requests.decisions,
+        limits=limits,
+    )
+    permit_queue = PermitQueue(resources=resources, state=state, permit_contexts=permit_contexts, limits=limits)
+    runs = RunManager(
+        resources=resources,
+        state=state,
+        ownership=ownership,
+        permit_queue=permit_queue,
+        precedence=precedence,
+        settled=commands.mark_dirty,
+        tell=commands.put,
+        # Runs are adopted only after the end of a timed lease, and then no worker is alive.
+        orphans_live=terms.lease + DYING if terms.alone else timedelta(0),
+    )
+    return SchedulingParts(
+        table_proofs=table_proofs,
+        requests=requests,
+        permit_contexts=permit_contexts,
+        permit_queue=permit_queue,
+        runs=runs,
+        poller=Poller(resources=resources, state=state, replica_lease=ownership.replica_lease, requests=requests),
+    )
+
 
 Offer = Callable[[Sequence[Table], Sequence[Source] | None, Mapping[str, Pool]], None]
 """Hands other tables, other sources (None: the same) and new pools to the control thread."""

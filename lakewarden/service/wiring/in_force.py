@@ -16,8 +16,8 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.storage import Storages
 from lakewarden.service.config.loading import Config
 from lakewarden.service.config.registering import Base, base_of, made_of, with_spark
-from lakewarden.service.control.sources import sources_of
-from lakewarden.service.model.configuring.registration import RegistrationRow
+from lakewarden.service.control.discovery import sources_of
+from lakewarden.service.model.configuring import RegistrationRow
 from lakewarden.service.rules.registering import beside
 from lakewarden.service.wiring.daemon import Offer
 from lakewarden.service.wiring.pools import WorkerReach, served_by

@@ -10,8 +10,7 @@ from pathlib import Path
 import structlog
 
 from lakewarden.executors.contract import Pool, WorkerEnd
-from lakewarden.executors.pool.listening import WorkerLine
-from lakewarden.executors.pool.run_logs import RunLogs
+from lakewarden.executors.pool.listening import RunLogs, WorkerLine
 from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.registry import ON_SPARK
@@ -19,7 +18,7 @@ from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.storage.locations import is_in_catalog
 from lakewarden.planners.storage.settings import StoreSettings, setting_of
-from lakewarden.service.events.sampling import Sampler
+from lakewarden.service.events import Sampler
 
 log = structlog.get_logger(__name__)
 

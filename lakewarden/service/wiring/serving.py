@@ -2,59 +2,200 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
+from lakewarden.executors.edge import edge
+from lakewarden.executors.pool.listening import RunLogs
 from lakewarden.executors.pool.process import COMMAND as WORKER
-from lakewarden.executors.pool.run_logs import RunLogs
 from lakewarden.planners.model.clock import CautiousClock, Clock, SystemClock
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
-from lakewarden.service.config.daemon.reloading import at_start
-from lakewarden.service.config.daemon.settings import PermitSettings
+from lakewarden.service.config.access import AccessSettings, Authentication
+from lakewarden.service.config.daemon import PermitSettings, TraceSettings, at_start
 from lakewarden.service.config.loading import Config, examine
 from lakewarden.service.config.problems import Weight
 from lakewarden.service.config.registering import Base, base_of
 from lakewarden.service.config.settings import Configuration
-from lakewarden.service.control.housekeeping import housekeeping
-from lakewarden.service.control.sources import sources_of
-from lakewarden.service.control.store_watch import watching
-from lakewarden.service.events.listener import Listeners
+from lakewarden.service.control.discovery import sources_of
+from lakewarden.service.control.housekeeping import housekeeping, watching
+from lakewarden.service.events import Listeners
+from lakewarden.service.http.access.callers import Identify
 from lakewarden.service.http.ports import bind_ports
 from lakewarden.service.http.redacted import ConfigurationPart, Redacted
-from lakewarden.service.model.configuring.reload import ReloadOutcome
+from lakewarden.service.model.configuring import ReloadOutcome
+from lakewarden.service.model.heard import HeardHook, OnHook
 from lakewarden.service.ownership.data_folder import DataFolder
-from lakewarden.service.process.interpreter import favour_hooks
-from lakewarden.service.process.last_resort import GRACE, stand_by
 from lakewarden.service.process.logs import set_up_logs
-from lakewarden.service.process.signals import hang_up_reloads, stop_on_signals
+from lakewarden.service.process.signals import GRACE, favour_hooks, hang_up_reloads, stand_by, stop_on_signals
 from lakewarden.service.reporting.event_log import MOST_A_MINUTE, EventLog
 from lakewarden.service.reporting.metrics import Metrics
+from lakewarden.service.reporting.tracing import RunTraces
 from lakewarden.service.rules.permits import Limits
 from lakewarden.service.rules.shutdown import STEP_BACK
+from lakewarden.service.state.api_keys import PUBLIC_KEYS, ApiKeys
+from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.state.readers.archives import ArchiveReaders
 from lakewarden.service.state.readers.child import COMMAND as READER
 from lakewarden.service.state.readers.processes import ProcessReaders
-from lakewarden.service.state.resources import Resources
+from lakewarden.service.state.readers.threads import PlacedThreads
 from lakewarden.service.store.opening import file_of, open_patiently
 from lakewarden.service.store.port import Store
-from lakewarden.service.wiring.access import identify_by
 from lakewarden.service.wiring.daemon import ComposedDaemon, compose
 from lakewarden.service.wiring.in_force import PoolsOf, Tables, TablesInForce, with_rows
 from lakewarden.service.wiring.pools import WorkerReach, pools_of, served_by
-from lakewarden.service.wiring.registering import Registrar, catching_up
-from lakewarden.service.wiring.reloading import Reloader
-from lakewarden.service.wiring.tracing import heard_by, traces_to
-from lakewarden.service.wiring.watching import SeenFile, watched
+from lakewarden.service.wiring.registering import Registrar, Reloader, catching_up
+
+if TYPE_CHECKING:
+    from lakewarden.service.state.identity import BearerTokens
+
+
+# Composes the access to the ports: the keys that count, as the configuration says.
+
+_THREADS = 16
+_THREADS_OF_AN_ISSUER = 4
+"""An issuer that does not answer occupies no more threads than this."""
 
 log = structlog.get_logger(__name__)
+
+
+def identify_by(settings: AccessSettings, store: Store, clock: Clock, *, life: ExitStack) -> Identify | None:
+    """Return what knows the callers of requests, until `life` ends. None if no request needs a key."""
+    if settings.authentication is Authentication.NONE:
+        return None
+    keys = ApiKeys(
+        store=store,
+        clock=clock,
+        configured=settings.keys,
+        refused=PUBLIC_KEYS,
+    )
+    life.enter_context(keys.kept_fresh())
+    tokens = _tokens_of(settings, clock)
+    if not keys.count() and tokens is None:
+        log.warning("no_api_key", remedy="make one with 'lakewarden keys create NAME --role operator'")
+    if tokens is None:
+        return keys.caller
+    return lambda key: keys.caller(key) or tokens.caller(key)
+
+
+def _tokens_of(settings: AccessSettings, clock: Clock) -> BearerTokens | None:
+    if not settings.issuers:
+        return None
+    from lakewarden.service.state.identity import BearerTokens  # noqa: PLC0415 - 9 MiB of cryptography
+
+    threads = PlacedThreads(most=_THREADS, of_a_place=_THREADS_OF_AN_ISSUER)
+    return BearerTokens(settings.issuers, clock=clock, threads=threads)
+
+
+# Traces: nothing of OpenTelemetry is imported without them.
+
+
+def traces_to(settings: TraceSettings, clock: Clock, life: ExitStack) -> RunTraces | None:
+    """Return what tells the collector of the runs, until `life` ends. None without a collector.
+
+    Raises PermanentError if the extra is not installed.
+    """
+    if settings.endpoint is None:
+        return None
+    try:
+        from lakewarden.service.reporting.tracing import Collector  # noqa: PLC0415 - an extra
+    except ImportError as missing:
+        raise PermanentError(
+            f"traces.endpoint needs the extra otel, and {missing.name} is not installed: "
+            "run pip install 'lakewarden[otel]', or remove traces.endpoint"
+        ) from missing
+    collector = Collector(settings.endpoint)
+    life.callback(collector.close)
+    return RunTraces(clock, collector.tell)
+
+
+def heard_by(metrics: Metrics, traces: RunTraces | None) -> OnHook:
+    """Return what counts each hook, and tells the traces of it."""
+    if traces is None:
+        return metrics.hook
+
+    def heard(hook: HeardHook) -> None:
+        metrics.hook(hook)
+        traces.hook(hook)
+
+    return heard
+
+
+# Looks at the configuration file from time to time, and has it read again after it has changed.
+#
+# A ConfigMap that is mounted in a pod changes without a signal.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeenFile:
+    """A file as it was seen: `content` tells one content from another one, and is None if it could not be read."""
+
+    file: Path
+    content: str | None
+
+    @classmethod
+    def of(cls, file: Path) -> SeenFile:
+        """Return a file as it is now."""
+        try:
+            with file.open("rb") as content:
+                return cls(file=file, content=hashlib.file_digest(content, "sha256").hexdigest())
+        except OSError:
+            return cls(file=file, content=None)
+
+
+class ConfigurationWatch:
+    """Has a file read again once its new content has been the same at two looks. A file that is being written is not
+    read, and a content that was refused is not read again.
+    """
+
+    def __init__(self, seen: SeenFile, *, reload: Callable[[], object]) -> None:
+        """`seen` is the file as it was before the daemon read it."""
+        self._reload = reload
+        self._read = self._seen = seen
+
+    def look(self) -> None:
+        """Look at the file once. A file that is gone, or cannot be read, changes nothing."""
+        before, self._seen = self._seen, SeenFile.of(self._seen.file)
+        if self._seen.content is None or self._seen == self._read or self._seen != before:
+            return
+        self._read = self._seen
+        log.info("configuration_changed", file=str(self._seen.file))
+        self._reload()
+
+
+@contextmanager
+def watched(seen: SeenFile, reload: Callable[[], object], *, every: timedelta) -> Iterator[None]:
+    """Look at the file every so often, inside the `with` block. Never, if `every` is zero."""
+    if not every:
+        yield
+        return
+    watch = ConfigurationWatch(seen, reload=reload)
+    ended = threading.Event()
+    thread = threading.Thread(target=_look, args=(watch, ended, every), name="configuration", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _look(watch: ConfigurationWatch, ended: threading.Event, every: timedelta) -> None:
+    while not ended.wait(every.total_seconds()):
+        with edge("configuration_watch_failed"):  # the daemon goes on with the configuration that it has
+            watch.look()
 
 
 def serve(

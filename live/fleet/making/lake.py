@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from lakewarden.demo.process import Child
-from lakewarden.demo.zookeeper import ZooKeeper
+from lakewarden.demo.daemon import Child, ZooKeeper
 from lakewarden.planners.model.errors import PermanentError
 from live.fleet.kinds import Home, Made
 from live.fleet.making.hudi_tables import copy_tables, make_nodes

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
-from lakewarden.demo.writers.small_spark import small_spark
+from lakewarden.demo.writers.writing import small_spark
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf

@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from lakewarden.demo.daemon import DaemonProcess
-from lakewarden.demo.process import environment
+from lakewarden.demo.daemon import DaemonProcess, environment
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.model.run import RunState

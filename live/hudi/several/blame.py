@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lakewarden.demo.writers.record import Batch
+from lakewarden.demo.writers.orders import Batch
 from lakewarden.service.http.schemas import RunBody
 from live.hudi.several.timeline_watcher import Seen
 from live.hudi.travel import time_of

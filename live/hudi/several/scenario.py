@@ -10,14 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakewarden.demo.daemon import DaemonProcess, RequestRefusedError
+from lakewarden.demo.daemon import Child, DaemonProcess, RequestRefusedError
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.formats.hudi.options import TableType
-from lakewarden.demo.process import Child
 from lakewarden.demo.reader import count_wrong_rows
 from lakewarden.demo.run import START_SECONDS, DemoRun
 from lakewarden.demo.snapshot import DemoState
-from lakewarden.demo.writers.record import Batch, Record, read_record
+from lakewarden.demo.writers.orders import Batch, Record, read_record
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.http.schemas import RunBody

@@ -8,7 +8,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterator
 
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 
 WARM_DAYS = 2
 _NEW = 8

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lakewarden.demo.process import environment
-from lakewarden.demo.writers.record import Row
-from lakewarden.demo.writers.small_spark import small_spark
+from lakewarden.demo.daemon import environment
+from lakewarden.demo.writers.orders import Row
+from lakewarden.demo.writers.writing import small_spark
 from lakewarden.executors.worker import bundles
 from live.hudi.several.writer import CONF
 from tests.support.hudi.hudi_bundles import HUDI_BUNDLES

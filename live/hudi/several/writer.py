@@ -15,12 +15,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lakewarden.demo.formats.hudi.batches import BatchCommitter
 from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
+from lakewarden.demo.formats.hudi.writer import BatchCommitter
 from lakewarden.demo.writers.orders import day_by_clock
-from lakewarden.demo.writers.small_spark import small_spark
-from lakewarden.demo.writers.writing import write_on
-from lakewarden.demo.writers.writing_time import WritingTime
+from lakewarden.demo.writers.writing import WritingTime, small_spark, write_on
 from lakewarden.executors.worker import bundles
 from live.hudi.several.shops import sales
 from tests.support.hudi.hudi_bundles import HUDI_BUNDLES

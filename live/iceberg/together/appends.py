@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
-from lakewarden.demo.writers.record import Row
-from lakewarden.demo.writers.writing import Committer, write_on
-from lakewarden.demo.writers.writing_time import WritingTime
+from lakewarden.demo.writers.orders import Row
+from lakewarden.demo.writers.writing import Committer, WritingTime, write_on
 from live.iceberg.together.streams import RENAMED_BEFORE, STREAMS, Stream, batches, place
 from live.iceberg.together.tables import BRANCH, PARTITIONS, Name, arrow, create, identifier, open_catalog
 

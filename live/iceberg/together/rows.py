@@ -7,7 +7,7 @@ from itertools import count
 
 from pyiceberg.table import Table
 
-from lakewarden.demo.writers.record import Batch, Record, Row, rows_after
+from lakewarden.demo.writers.orders import Batch, Record, Row, rows_after
 from live.iceberg.together.streams import place
 from live.iceberg.together.tables import BRANCH, Name
 from tests.support.iceberg.iceberg_upserts import rows_by_the_spec

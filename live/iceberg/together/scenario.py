@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lakewarden.demo.daemon import TABLE, DaemonProcess
+from lakewarden.demo.daemon import TABLE, Child, DaemonProcess
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.formats.iceberg.demo import NAMESPACE
-from lakewarden.demo.process import Child
 from lakewarden.demo.reader import count_wrong_rows
 from lakewarden.demo.run import START_SECONDS, DemoRun
 from lakewarden.demo.snapshot import DemoState
-from lakewarden.demo.writers.record import Record, read_record
+from lakewarden.demo.writers.orders import Record, read_record
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.http.schemas import RunBody
 from live.findings import writer_tally

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 from live.iceberg.together.tables import BRANCH, Name, order
 
 _EACH = 4

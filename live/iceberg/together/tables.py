@@ -16,7 +16,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from lakewarden.demo.formats.iceberg.demo import NAMESPACE
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 from live.iceberg.catalog_demo import CATALOG, python_catalog
 
 PARTITIONS = 3

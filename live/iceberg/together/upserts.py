@@ -19,9 +19,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakewarden.demo.formats.iceberg.writer import start_spark
-from lakewarden.demo.writers.record import Row
-from lakewarden.demo.writers.writing import write_on
-from lakewarden.demo.writers.writing_time import WritingTime
+from lakewarden.demo.writers.orders import Row
+from lakewarden.demo.writers.writing import WritingTime, write_on
 from live.iceberg.catalog_demo import CATALOG
 from live.iceberg.together.streams import PUBLISHED_EVERY, batches, deletes, publishes, upserted
 from live.iceberg.together.tables import Name, identifier

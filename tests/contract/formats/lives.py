@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lakewarden.planners.formats.directory import DIRECTORY
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.options import DirectoryTableOptions
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, ZookeeperLock
 from lakewarden.planners.formats.iceberg import ICEBERG

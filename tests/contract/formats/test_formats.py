@@ -12,10 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Instant, RunId, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Fate, Instant, RunId, Service, State, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
-from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import FLINK, SPARK, Observation, WriterEngine, WriterOption
 from lakewarden.planners.settings import Settings

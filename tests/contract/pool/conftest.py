@@ -27,8 +27,7 @@ from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import java
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from tests.support.doubles import WORKER
 from tests.support.doubles.fake import FakeTable

@@ -23,8 +23,7 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 
 if TYPE_CHECKING:
     from tests.contract.pool.conftest import Harness

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.store.port import Store
 from lakewarden.service.store.sql import schema
-from lakewarden.service.store.sql.dialects import from_now
+from lakewarden.service.store.sql.database import from_now
 from lakewarden.service.store.sql.postgres import open_postgres
 from lakewarden.service.store.sql.store import SqlStore
 from tests.support.store.postgres import PostgresServer, running_postgres

@@ -16,14 +16,14 @@ import pytest
 import sqlalchemy as sa
 
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.planners.storage.settings import Secret
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
-from lakewarden.service.store.sql.dialects import from_now
+from lakewarden.service.store.sql.database import from_now
 from lakewarden.service.store.sql.errors import translated
 from lakewarden.service.store.sql.postgres import Timeouts, open_postgres
 from lakewarden.service.store.sql.replicas import check_owns

@@ -22,7 +22,7 @@ from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.sql import schema
-from lakewarden.service.store.sql.dialects import from_now
+from lakewarden.service.store.sql.database import from_now
 from lakewarden.service.store.sql.postgres import open_postgres
 from lakewarden.service.store.sql.replicas import ALIVE
 from lakewarden.service.store.sql.sqlite import open_sqlite

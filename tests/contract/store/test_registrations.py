@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.acts import Act, ActKind
-from lakewarden.service.model.configuring.registration import RegistrationRow
+from lakewarden.service.model.access import Act, ActKind
+from lakewarden.service.model.configuring import RegistrationRow
 from lakewarden.service.store.port import Store
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import RunState
@@ -28,7 +27,7 @@ from tests.support.values import NOW, a_run
 KILLED_AFTER = """
 import sys
 from pathlib import Path
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.planners.model.instant import RunId
 from lakewarden.service.store.port import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite

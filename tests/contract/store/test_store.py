@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
 from lakewarden.service.model.rows import (

@@ -14,7 +14,7 @@ import pytest
 
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.catalogs import HiveCatalog
-from lakewarden.planners.formats.hudi.deletion.deletions import MARK
+from lakewarden.planners.formats.hudi.deletion.expiry import MARK
 from lakewarden.planners.storage import Storages
 from tests.support.catalogs.metastore import RealMetastore
 from tests.support.daemon.daemon_process import TABLE, DaemonProcess

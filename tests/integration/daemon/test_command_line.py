@@ -21,7 +21,7 @@ import pytest
 
 from lakewarden.cli import main
 from lakewarden.client import Client
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 
 ROLES = ("viewer", "hook", "trigger", "operator", "admin")
 TABLES = 7

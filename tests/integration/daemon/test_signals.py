@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 
 
 class _Served:

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from tests.support.authority import Authority
 from tests.support.issuer import Issuer, running_issuer
 

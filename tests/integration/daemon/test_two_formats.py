@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from lakewarden.demo.zookeeper import ZooKeeper
+    from lakewarden.demo.daemon import ZooKeeper
     from tests.support.daemon.daemon_process import DaemonProcess
 
 pytestmark = pytest.mark.spark

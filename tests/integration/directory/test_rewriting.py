@@ -17,8 +17,8 @@ from pyarrow import parquet as pq
 
 from lakewarden.executors.contract import Assignment, Granted, NothingToDo, Outcome, Succeeded
 from lakewarden.executors.programs.directory.compaction import Compaction
+from lakewarden.executors.worker.runs import carry_out
 from lakewarden.executors.worker.session import Session
-from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage import LocalStorage

@@ -14,8 +14,7 @@ import pytest
 from lakewarden.executors.contract import Failed, Granted, Lost, NothingToDo, Refused, Succeeded
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders

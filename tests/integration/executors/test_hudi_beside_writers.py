@@ -28,9 +28,8 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.programs.hudi.clustering import Clustering
 from lakewarden.executors.programs.hudi.compaction import Compaction
-from lakewarden.executors.worker.steps import RunSteps, StepRequest, steps_of
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.executors.worker.runs import RunSteps, StepRequest, steps_of
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage import LocalStorage

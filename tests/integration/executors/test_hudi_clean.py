@@ -12,8 +12,7 @@ import fastavro
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Plan, Refused, Succeeded
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from tests.support.core import first_in_the_core
 
 if TYPE_CHECKING:

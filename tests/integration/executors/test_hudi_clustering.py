@@ -37,8 +37,7 @@ from lakewarden.executors.programs.hudi.clustering import settings
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.errors import YieldError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import suffering
 from tests.support.hudi.orders import Orders
 from tests.support.pool.driver import Driver

@@ -14,8 +14,7 @@ import fastavro
 import pytest
 
 from lakewarden.executors.contract import Failed, FailureKind, Outcome, Succeeded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders

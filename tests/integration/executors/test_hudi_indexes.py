@@ -19,8 +19,7 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
 from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import SPARK
 from lakewarden.planners.triggers import NumCommits

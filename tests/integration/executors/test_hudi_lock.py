@@ -12,8 +12,7 @@ from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage import LocalStorage
 

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 
 from lakewarden.planners.formats.hudi.options.locks import lock_keys, wait_keys
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.service.config.layers.path_hash import path_hash
+from lakewarden.service.config.layers.templates import path_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

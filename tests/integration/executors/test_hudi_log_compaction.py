@@ -20,8 +20,7 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders

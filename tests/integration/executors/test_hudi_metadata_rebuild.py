@@ -10,8 +10,7 @@ import pytest
 
 from lakewarden.executors.contract import Granted, Lost, NothingToDo, Succeeded, Yielded
 from lakewarden.planners.formats.hudi.options.service_options import MetadataRebuildOptions
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import WhenAsked
 from tests.integration.executors.test_hudi_indexes import SMALL_FILES, Indexed, writing

@@ -12,8 +12,7 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import DeletionBudget, Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for

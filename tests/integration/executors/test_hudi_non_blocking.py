@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from lakewarden.executors.contract import Failed, FailureKind, Granted, Succeeded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.executors.shared_orders import SharedOrders
 from tests.support.hudi.orders import Orders
 from tests.support.pool.driver import Driver

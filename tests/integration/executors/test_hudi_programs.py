@@ -13,8 +13,7 @@ import psutil
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Lost, Refused, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders

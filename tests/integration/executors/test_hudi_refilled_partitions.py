@@ -20,8 +20,7 @@ from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.metadata.plans import HudiPlan, clean_plan
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import suffering
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ import pytest
 
 from lakewarden.executors.contract import Assignment, Granted, Outcome, Plan, Succeeded, Yielded
 from lakewarden.executors.programs.hudi.compaction import Compaction
-from lakewarden.executors.worker.steps import carry_out
+from lakewarden.executors.worker.runs import carry_out
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage.local import LocalStorage
 

@@ -26,10 +26,9 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.executors.programs.hudi.clustering import Clustering
-from lakewarden.executors.worker.steps import steps_of
+from lakewarden.executors.worker.runs import steps_of
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage import LocalStorage

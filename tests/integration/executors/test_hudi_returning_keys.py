@@ -20,8 +20,7 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from tests.integration.executors.deleting_orders import Deleting
 from tests.integration.executors.test_hudi_clustering import AT_ONCE, ONE_FILE_FOR_EACH_BATCH, THE_WRITER_GIVES_WAY
 from tests.integration.executors.test_hudi_log_compaction import TWO_BLOCKS

@@ -19,8 +19,7 @@ from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.metadata.savepoints import MARK, USER
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi.hudi_daemon import hudi_daemon

@@ -13,8 +13,7 @@ import pytest
 from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Refused, Succeeded, Yielded
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import suffering
 
 if TYPE_CHECKING:

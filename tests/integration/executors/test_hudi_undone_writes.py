@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden.executors.contract import Ended, Granted, Outcome, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.executors.deleting_orders import Deleting
 from tests.integration.executors.test_hudi_clustering import AT_ONCE, ONE_FILE_FOR_EACH_BATCH
 from tests.integration.executors.test_hudi_log_compaction import TWO_BLOCKS

@@ -16,12 +16,11 @@ import pytest
 
 from lakewarden.executors.contract import Asked, Blame, CapacityChanged, Ended, Granted, Lost, PoolEvent
 from lakewarden.executors.pool import session_pool
+from lakewarden.executors.pool.process import keep_within
 from lakewarden.executors.pool.session_pool import WorkerPool
-from lakewarden.executors.pool.worker_log import keep_within
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from tests.support.pool import light_worker
 from tests.support.pool.living_pool import RUN, Life, alive, lives
 from tests.support.waiting import eventually

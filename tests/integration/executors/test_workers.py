@@ -16,7 +16,7 @@ from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from tests.support.pool import failing_worker
 from tests.support.pool.living_pool import RUN, Life, alive, daemon, lives, seconds_until_gone
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden.executors.contract import Granted, Started, Succeeded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders

@@ -25,8 +25,7 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
-from lakewarden.planners.model.instant import Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, State, Step
 from tests.integration.iceberg.deletions import EVERYTHING, Deletions, suffering
 from tests.support.iceberg.trips import CATALOG
 from tests.support.waiting import eventually

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewarden.executors.contract import Failed, FailureKind, Granted, NothingToDo, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import EVERYTHING, Deletions
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import suffering
 from tests.support.waiting import eventually
 

@@ -13,8 +13,7 @@ from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.executors.contract import Ended, Granted, NothingToDo, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.support.iceberg.iceberg_upserts import UpsertJob
 
 if TYPE_CHECKING:

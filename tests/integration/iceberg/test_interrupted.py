@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ import pandas as pd
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, Granted, Lost, NothingToDo, Succeeded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import Deletions, suffering
 from tests.support.waiting import eventually
 

@@ -16,9 +16,8 @@ from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, Manif
 from lakewarden.planners.formats.iceberg.metadata.files import files_of, manifests_of, read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
-from lakewarden.planners.formats.iceberg.rewriting.groups import file_groups
-from lakewarden.planners.formats.iceberg.rewriting.outputs import expected_files, largest_output, split_size
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import planner_options, thresholds
+from lakewarden.planners.formats.iceberg.rewriting.groups import expected_files, file_groups, largest_output, split_size
+from lakewarden.planners.formats.iceberg.rewriting.selection import planner_options, thresholds
 from lakewarden.planners.storage import LocalStorage
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pyspark.errors import IllegalArgumentException, StreamingQueryException
 
 from lakewarden.executors.contract import Assignment, Failed, FailureKind, Granted, Outcome, Succeeded
 from lakewarden.executors.programs.iceberg.clean import Clean
-from lakewarden.executors.worker.steps import carry_out
+from lakewarden.executors.worker.runs import carry_out
 from lakewarden.planners.formats.iceberg import ICEBERG
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions

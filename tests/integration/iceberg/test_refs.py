@@ -18,8 +18,7 @@ from pyiceberg.table import StaticTable
 from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Outcome, Succeeded, Yielded
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING, Deletions, suffering
 from tests.support.catalogs.iceberg_rest import iceberg_rest
 from tests.support.waiting import eventually

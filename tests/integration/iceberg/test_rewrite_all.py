@@ -15,8 +15,7 @@ from pyiceberg.exceptions import CommitFailedException
 
 from lakewarden.cli import main
 from lakewarden.executors.contract import Ended, Granted, NothingToDo, Outcome, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.support.catalogs.sqlite_driver import sqlite_driver
 from tests.support.daemon.daemon_process import TABLE, DaemonProcess
 from tests.support.doubles import fault_points

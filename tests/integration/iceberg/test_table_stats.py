@@ -14,8 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Refused, Succeeded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import EVERYTHING, Deletions
 from tests.support.iceberg.trips import Trips
 

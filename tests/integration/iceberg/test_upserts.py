@@ -23,8 +23,7 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.format import ICEBERG
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits

@@ -10,11 +10,11 @@ import pytest
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock
 from lakewarden.planners.formats.hudi.writers.acquisitions.samples import sample
 from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
-from lakewarden.planners.model.lock import LockSample
+from lakewarden.planners.model.proof import LockSample
 from lakewarden.planners.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from lakewarden.demo.zookeeper import ZooKeeper
+    from lakewarden.demo.daemon import ZooKeeper
     from tests.support.hudi.orders import Orders
 
 pytestmark = pytest.mark.spark

@@ -19,8 +19,7 @@ import pytest
 
 from lakewarden.executors.contract import Ended, Failed, Granted, NothingToDo, Succeeded
 from lakewarden.executors.worker import java
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from tests.integration.iceberg.deletions import suffering
 from tests.integration.paimon.test_clean import AT_ONCE as TOLD
 from tests.integration.paimon.test_clean import NEWEST as CLEAN_AT_ONCE

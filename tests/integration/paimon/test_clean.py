@@ -9,8 +9,7 @@ import duckdb
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, Granted, NothingToDo, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.support.core import first_in_the_core
 from tests.support.paimon.paimon_orders import PaimonOrders, rows
 from tests.support.waiting import eventually

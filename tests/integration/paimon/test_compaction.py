@@ -11,8 +11,7 @@ import duckdb
 import pytest
 
 from lakewarden.executors.contract import Asked, Ended, Failed, Granted, NothingToDo, Refused, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.support.paimon.paimon_orders import PaimonOrders, rows
 from tests.support.paimon.paimon_proofs import kept_between_permit_and_commit
 from tests.support.waiting import eventually

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 
 from lakewarden.executors.contract import Ended, Granted, Succeeded
 from lakewarden.executors.worker import java
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import suffering
 from tests.support.catalogs.databases import CatalogDatabase, catalog_database, drivers
 from tests.support.daemon.daemon_process import DaemonProcess

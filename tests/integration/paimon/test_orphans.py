@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, Granted, Lost, NothingToDo, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.paimon.test_clean import AT_ONCE as TOLD
 from tests.integration.paimon.test_clean import KINDS, NEWEST
 from tests.support.core import first_in_the_core

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Outcome, Succeeded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import suffering
 from tests.support.paimon.paimon_orders import PaimonOrders
 from tests.support.waiting import eventually

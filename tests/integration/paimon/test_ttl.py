@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, Granted, NothingToDo, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.support.core import first_in_the_core
 from tests.support.daemon.daemon_process import DaemonProcess
 from tests.support.daemon.held_runs import killed_at

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.demo.zookeeper import ZooKeeper
+from lakewarden.demo.daemon import ZooKeeper
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.table import Table, TableId

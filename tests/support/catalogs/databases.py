@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import sqlalchemy as sa
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from lakewarden.executors.on_spark import Bundle
 from lakewarden.executors.worker.bundles import bring
 from tests.support.catalogs.sqlite_driver import sqlite_driver

@@ -33,7 +33,7 @@ from thrift.server.TServer import TThreadedServer  # type: ignore[import-untyped
 from thrift.transport.TSocket import TServerSocket, TSocket  # type: ignore[import-untyped]
 from thrift.transport.TTransport import TBufferedTransport, TBufferedTransportFactory  # type: ignore[import-untyped]
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from lakewarden.executors.worker import bundles
 from lakewarden.executors.worker.java import LIGHT, java_home
 from tests.support.object_stores.s3_server import ACCESS_KEY, SECRET_KEY, S3Server

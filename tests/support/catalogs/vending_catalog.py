@@ -14,7 +14,7 @@ from typing import Any
 import botocore.session
 from pyiceberg.catalog.rest import RestCatalog
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from tests.support.object_stores.s3_server import ACCESS_KEY, SECRET_KEY, S3Server, identity
 
 WAREHOUSES = ("first", "second")

@@ -13,22 +13,21 @@ from typing import TypeVar
 from lakewarden.executors.contract import Assignment, Granted, Permit, Plan, Refused
 from lakewarden.planners.model.clock import Clock, ManualClock
 from lakewarden.planners.model.decision import Decision
-from lakewarden.planners.model.instant import Instant, RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, RunId, Service, Step
 from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Route, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.storage import Storages, storage_for
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.control.command_queue import CommandQueue
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.model.found import FoundTables, Source
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.permits import Limits
 from lakewarden.service.rules.shutdown import ShutdownPhase
 from lakewarden.service.rules.writer_failures import Blamed
+from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.state.readers.threads import CallersThread, Threads
-from lakewarden.service.state.resources import Resources
 from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.daemon import compose
 from tests.support.doubles.fake import FAKE, FakeTable

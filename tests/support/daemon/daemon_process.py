@@ -16,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from lakewarden.executors.worker import java
 from tests.support import doubles
 from tests.support.doubles import fault_points

@@ -22,20 +22,18 @@ from lakewarden.executors.contract import Assignment, Granted, Lost, Refused
 from lakewarden.planners.hooks import At
 from lakewarden.planners.model.clock import Clock, ManualClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Instant, RunId, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, RunId, Service, State, Step, Timeline
 from lakewarden.planners.model.table import Mode, Policy, Scheduling, Table, TableId
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.services import SERVICES
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.page.facts import FactsOfTables, facts_of
+from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.state.readers.threads import CallersThread
-from lakewarden.service.state.resources import Resources
 from lakewarden.service.wiring.daemon import ComposedDaemon, compose
 from tests.support.doubles.fake import FAKE, FakeTable
 from tests.support.doubles.fake.layout import FakeAction, TimelineFile

@@ -6,8 +6,7 @@ import os
 from datetime import datetime
 from pathlib import Path
 
-from lakewarden.planners.formats.directory.options.service_options import PartitionCommitOptions
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.options import DirectoryTableOptions, PartitionCommitOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits

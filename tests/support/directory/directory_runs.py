@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Granted, Outcome, Plan, Program, Refused, Succeeded
-from lakewarden.executors.worker.steps import carry_out
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.executors.worker.runs import carry_out
+from lakewarden.planners.formats.directory.options import DirectoryTableOptions
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import Settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakewarden.planners.storage.clients import open_client
 from lakewarden.planners.storage.objects import ObjectStorage
+from lakewarden.planners.storage.storages import open_client
 from tests.support.object_stores.s3_server import S3Server
 
 _CHANGES = frozenset({"put", "copy", "delete"})

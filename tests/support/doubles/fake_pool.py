@@ -22,11 +22,10 @@ from lakewarden.executors.contract import (
     Started,
 )
 from lakewarden.executors.progress import RunProgress, StagesDone
-from lakewarden.executors.worker.steps import RunSteps, StepRequest, steps_of
+from lakewarden.executors.worker.runs import RunSteps, StepRequest, steps_of
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.storage import LocalStorage
 from tests.support.doubles.fake.programs import FakeArchive, FakeClean, FakeClustering, FakeCompaction
 

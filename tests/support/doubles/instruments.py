@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lakewarden.executors import points
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.executors.points import Point
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from tests.support.doubles import fault_points, witness
 from tests.support.doubles.fault_points import FaultPoints
 from tests.support.doubles.witness import Witness

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pyspark
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from lakewarden.executors.worker import java
 
 _UP_SECONDS = 60.0

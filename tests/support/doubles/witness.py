@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 VARIABLE = "LAKEWARDEN_WITNESS"
 

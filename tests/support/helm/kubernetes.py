@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from lakewarden.demo.process import Child, free_port
+from lakewarden.demo.daemon import Child, free_port
 
 APPLY = "application/apply-patch+yaml"
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from lakewarden.demo.process import Child, free_port
+from lakewarden.demo.daemon import Child, free_port
 from tests.support.helm.chart import Rendered
 from tests.support.waiting import HANGS
 

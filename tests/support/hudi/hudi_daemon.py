@@ -20,13 +20,13 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.ports import SPARK
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.heard import HeardHook
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.writer_failures import Blamed
-from lakewarden.service.state.resources import Resources
+from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.wiring.daemon import compose
 from tests.support.store.memory_store import MemoryStore
 from tests.support.waiting import HANGS

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakewarden.planners.formats.hudi.metadata.names import Action
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Service, Timeline
 
 
 def instants(timeline: Timeline) -> list[dict[str, Any]]:

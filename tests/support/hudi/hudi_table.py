@@ -12,7 +12,7 @@ from typing import Any
 
 import fastavro
 
-from lakewarden.planners.formats.hudi.metadata.times import instant_time
+from lakewarden.planners.formats.hudi.metadata.timeline import instant_time
 from lakewarden.planners.model.clock import ManualClock
 
 _STRINGS = {"type": "map", "values": "string"}

@@ -16,13 +16,12 @@ from hudi import HudiTable
 from lakewarden.executors.contract import Ended, Plan, Refused
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.indexes.indexes import read_indexes, switches
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.formats.hudi.writers.acquisitions.samples import sample
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.lock import LockSample
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
+from lakewarden.planners.model.proof import LockSample
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import LocalStorage, storage_for

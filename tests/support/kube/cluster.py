@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakewarden.demo.process import Child
+from lakewarden.demo.daemon import Child
 from tests.support.helm.kubernetes import ApiServer, running_api_server
 from tests.support.kube.network import Network
 from tests.support.kube.nodes import Nodes

@@ -18,9 +18,9 @@ from typing import Any
 import fsspec
 from botocore.exceptions import BotoCoreError
 
-from lakewarden.demo.process import free_port
-from lakewarden.planners.storage.clients import open_client
+from lakewarden.demo.daemon import free_port
 from lakewarden.planners.storage.settings import S3Store, Secret
+from lakewarden.planners.storage.storages import open_client
 
 BUCKET = "lake"
 _SERVERS = ("master", "volume", "filer")

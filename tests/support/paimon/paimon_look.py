@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from lakewarden.planners.formats.paimon import PaimonFormat
-from lakewarden.planners.formats.paimon.backlog.memo import Memo
+from lakewarden.planners.formats.paimon.backlog.manifests_read import Memo
 from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.observing import Look
 from lakewarden.planners.formats.paimon.observing import look as looked

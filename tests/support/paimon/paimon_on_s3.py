@@ -16,10 +16,10 @@ from lakewarden.planners.formats.paimon.catalogs.settings import JdbcCatalog
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.storage.clients import open_client
-from lakewarden.planners.storage.object_conditions import ObjectConditions
+from lakewarden.planners.storage.conditions import ObjectConditions
+from lakewarden.planners.storage.inside import ScatteredStorage
 from lakewarden.planners.storage.objects import ObjectStorage
-from lakewarden.planners.storage.scattered import ScatteredStorage
+from lakewarden.planners.storage.storages import open_client
 from tests.support.directory.watched_client import WatchedClient
 from tests.support.object_stores.s3_server import S3Server
 from tests.support.paimon.paimon_table import File, PaimonTable

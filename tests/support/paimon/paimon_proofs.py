@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from lakewarden.executors.contract import Ended, Granted, Succeeded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.support.daemon.daemon_process import DaemonProcess
 from tests.support.daemon.held_runs import killed_at
 from tests.support.paimon.paimon_orders import PaimonOrders, rows

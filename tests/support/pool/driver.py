@@ -23,8 +23,7 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage.settings import StoreSettings
 from tests.support.doubles import WORKER

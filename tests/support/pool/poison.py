@@ -9,8 +9,7 @@ from dataclasses import replace
 from lakewarden.executors.contract import Assignment, Granted, Refused
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Step
 from lakewarden.planners.model.table import TableId
 from tests.support.doubles.fake_pool import FakePool
 

@@ -10,7 +10,7 @@ from functools import cache
 import sqlalchemy as sa
 
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.service.store.sql.migrating import migrate
+from lakewarden.service.store.sql.database import migrate
 from lakewarden.service.store.sql.store import SqlStore
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from lakewarden.executors.contract import Pool
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import Replica, ReplicaId
 from lakewarden.service.ownership.replica_lease import ReplicaLease
 from lakewarden.service.store.port import Store

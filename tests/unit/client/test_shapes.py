@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.client.bodies import RunBody, TablePage
-from lakewarden.client.shapes import misfit
+from lakewarden.client.transport import misfit
 from tests.support.daemon.answers import run_body, table_body
 
 

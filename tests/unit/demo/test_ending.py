@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lakewarden.demo.daemon import Child
 from lakewarden.demo.interruption import InterruptedDemoError, Interruption
-from lakewarden.demo.process import Child
 
 _SOON = timedelta(seconds=20)
 _STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"

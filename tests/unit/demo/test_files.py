@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakewarden.demo.formats.hudi.files import count_file_versions
-from lakewarden.demo.formats.iceberg.files import count_data_files
+from lakewarden.demo.formats.hudi.demo import count_file_versions
+from lakewarden.demo.formats.iceberg.demo import count_data_files
 
 
 def test_base_files_of_partitions_count_and_nothing_else(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.demo.formats.hudi.reader import was_archived_meanwhile
 from lakewarden.demo.reader import complaint, complaints, count_wrong_rows, read_queries
-from lakewarden.demo.writers.record import Batch, Ending, Record, Row, rows_after
+from lakewarden.demo.writers.orders import Batch, Ending, Record, Row, rows_after
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from lakewarden.demo.reader import Query
 from lakewarden.demo.screen import picture, screen_on
 from lakewarden.demo.snapshot import DemoState, Gauge
-from lakewarden.demo.writers.record import Batch, Ending, Record, Row
+from lakewarden.demo.writers.orders import Batch, Ending, Record, Row
 from lakewarden.service.http.schemas import DecisionBody, RunBody, ServiceBody, TableBody, WritersBody
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -15,8 +15,8 @@ import pytest
 
 from bench.polling.quiet_tables import write_quiet_table
 from lakewarden.cli import main
-from lakewarden.cli.codes import Code
-from lakewarden.demo.process import free_port
+from lakewarden.cli.options import Code
+from lakewarden.demo.daemon import free_port
 from lakewarden.service.model.access import Caller, Role
 from tests.support.daemon.daemon_harness import prepare
 from tests.unit.docs.test_examples import PAGES, ROOT, commands, text_of

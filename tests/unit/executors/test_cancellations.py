@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.executors import cancellations
+from lakewarden.executors import points
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId
 
@@ -12,9 +12,9 @@ from lakewarden.planners.model.instant import RunId
 def test_a_run_is_wanted_until_it_is_cancelled_and_forgotten_at_its_end() -> None:
     """A later run of the same name would not be cancelled."""
     run, other = RunId("one"), RunId("other")
-    cancellations.note(run)
+    points.note(run)
     with pytest.raises(TemporaryError, match="cancelled"):
-        cancellations.require_wanted(run)
-    cancellations.require_wanted(other)
-    cancellations.forget(run)
-    cancellations.require_wanted(run)
+        points.require_wanted(run)
+    points.require_wanted(other)
+    points.forget(run)
+    points.require_wanted(run)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.executors.cluster_conf import (
+from lakewarden.executors.profile import (
     DEFAULTS,
     FAILURES,
     INTERVAL,

@@ -39,8 +39,7 @@ from lakewarden.executors.protocol import (
     decode,
     encode,
 )
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 
 _text = st.text(max_size=30)
 _runs = _text.map(RunId)

@@ -9,8 +9,7 @@ import pytest
 
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from tests.support.doubles.witness import Witness
 

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import pytest
 
-from lakewarden.planners.formats.hudi.backlog.needs import needs_commits
+from lakewarden.planners.formats.hudi.backlog.backlog import needs_commits
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import Backlog
 from lakewarden.planners.triggers import TRIGGERS, AllOf, Composite, Count, NumCommits, Trigger, TriggerJudgement
 from lakewarden.service.config.trigger import parse_trigger
-from lakewarden.service.reporting.explain.words import due_when
+from lakewarden.service.reporting.explain.assembly import due_when
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

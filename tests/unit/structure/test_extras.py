@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from lakewarden.demo.registry import demo_of
+from lakewarden.demo.run import demo_of
 from lakewarden.planners.databases.engines import engine_of
 from lakewarden.planners.formats.iceberg.catalogs import pointers
+from lakewarden.planners.formats.iceberg.catalogs.bounded_http import signer
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, JdbcCatalog, SigV4
-from lakewarden.planners.formats.iceberg.catalogs.sigv4 import signer
 from lakewarden.planners.metastores import Metastores
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage import Storages
-from lakewarden.service.config.daemon.traces import TraceSettings
+from lakewarden.service.config.daemon import TraceSettings
 from lakewarden.service.store.opening import open_store
 from lakewarden.service.store.settings import DatabaseSettings
-from lakewarden.service.wiring.tracing import traces_to
+from lakewarden.service.wiring.serving import traces_to
 
 _ROOT = Path(__file__).parents[3]
 _NOWHERE = "127.0.0.1:9"
@@ -74,7 +74,7 @@ _READ_AGAIN = (
     "lakewarden.demo.formats.iceberg.reader",
     "lakewarden.planners.databases.postgres",
     "lakewarden.planners.postgres_connection",
-    "lakewarden.service.reporting.tracing.exporting",
+    "lakewarden.service.reporting.tracing",
     "lakewarden.service.store.sql.postgres",
 )
 """Modules that import the package of an extra when they are imported."""

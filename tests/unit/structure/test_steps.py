@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lakewarden
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from tests.support.sources import parsed
 
 _ROOT = Path(lakewarden.__file__).parent

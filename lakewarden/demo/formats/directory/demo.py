@@ -10,8 +10,8 @@ from typing import Any
 from lakewarden.demo.daemon import TABLE
 from lakewarden.demo.format_demo import Processes, Progress
 from lakewarden.demo.formats.directory.reader import read_snapshot
-from lakewarden.demo.in_folder import TableInFolder
 from lakewarden.demo.reader import TableRows
+from lakewarden.demo.run import TableInFolder
 
 TABLE_OPTIONS: Mapping[str, Any] = {
     "quiet_for": "3s",

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from pyarrow import parquet
 
 from lakewarden.demo.reader import TableRows, add_arguments, read_on
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 
 MARKER = "_SUCCESS"
 EXPIRED = "dt=2000-"

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
 from lakewarden.demo.format_demo import Processes, Progress
-from lakewarden.demo.formats.hudi.files import count_file_versions
 from lakewarden.demo.formats.hudi.reader import read_snapshot
 from lakewarden.demo.reader import TableRows
 from lakewarden.demo.run import START_SECONDS
+
+# The files in a table's folder, counted from outside.
+
+
+def count_file_versions(table: Path) -> int:
+    """Return the number of base files below a Hudi table's partitions. Each is a version of its file group.
+
+    Names are `<fileId>_<writeToken>_<instant>.parquet`. The metadata folder `.hoodie` holds no data.
+    """
+    count = 0
+    for folder, folders, files in os.walk(table):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        if folder != str(table):
+            count += sum(name.endswith(".parquet") and not name.startswith(".") for name in files)
+    return count
 
 
 def table_entry(table: Path, *, zookeeper: str) -> dict[str, Any]:

@@ -15,10 +15,9 @@ import threading
 import time
 from pathlib import Path
 
-from lakewarden.demo.formats.hudi.batches import BatchCommitter
 from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
-from lakewarden.demo.formats.hudi.writer import start_spark
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.formats.hudi.writer import BatchCommitter, start_spark
+from lakewarden.demo.writers.orders import Row
 
 _ROWS = 2000
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from hudi import HudiReadOptions, HudiTable
 
 from lakewarden.demo.reader import TableRows, add_arguments, read_on
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 
 _COLUMNS = ("order_id", "region", "version")
 _METADATA_OF_TWO_RELEASES = re.compile(r"reconcile: column '\w+Metadata'")

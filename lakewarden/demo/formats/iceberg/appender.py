@@ -17,9 +17,8 @@ import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
 from lakewarden.demo.writers import orders
-from lakewarden.demo.writers.record import Row
-from lakewarden.demo.writers.writing import write_on
-from lakewarden.demo.writers.writing_time import WritingTime
+from lakewarden.demo.writers.orders import Row
+from lakewarden.demo.writers.writing import WritingTime, write_on
 
 _SCHEMA = pa.schema([("order_id", pa.string()), ("region", pa.string()), ("version", pa.int32())])
 

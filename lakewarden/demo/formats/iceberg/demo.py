@@ -9,9 +9,16 @@ from typing import Any
 
 from lakewarden.demo.daemon import TABLE
 from lakewarden.demo.format_demo import Processes, Progress
-from lakewarden.demo.formats.iceberg.files import count_data_files
 from lakewarden.demo.formats.iceberg.reader import open_folder, read_snapshot
 from lakewarden.demo.reader import TableRows
+
+# The files in a table's folder, counted from outside.
+
+
+def count_data_files(table: Path) -> int:
+    """Return the number of Parquet files of an Iceberg table: data files and position delete files, below `data`."""
+    return sum(not path.name.startswith(".") for path in (table / "data").rglob("*.parquet"))
+
 
 NAMESPACE = "shop"
 

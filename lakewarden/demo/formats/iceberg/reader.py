@@ -21,7 +21,7 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import StaticTable, Table
 
 from lakewarden.demo.reader import TableRows, add_arguments, read_on
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 
 _COLUMNS = ("order_id", "region", "version")
 _VERSION = re.compile(r"v(\d+)\.metadata\.json")

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lakewarden.demo.formats.paimon.batches import EXPIRED
-from lakewarden.demo.formats.paimon.core import Core
 from lakewarden.demo.formats.paimon.files import count_snapshots
+from lakewarden.demo.formats.paimon.writer import EXPIRED, Core
 from lakewarden.demo.reader import TableRows, add_arguments, read_on
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 
 
 def read_snapshot(core: Core, folder: Path, snapshot: int | None = None) -> TableRows:

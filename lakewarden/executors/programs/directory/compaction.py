@@ -12,8 +12,9 @@ import contextlib
 import errno
 import functools
 import os
+import secrets
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,48 +22,236 @@ import structlog
 
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.bracket import undertaken
 from lakewarden.executors.programs.directory.exchanging.building import Exchange, publish
 from lakewarden.executors.programs.directory.exchanging.ending import end_exchange
-from lakewarden.executors.programs.directory.exchanging.entries import NoFileError, entries
-from lakewarden.executors.programs.directory.exchanging.lock import TIMEOUT, alone_in
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
-from lakewarden.executors.programs.directory.exchanging.renames import is_of_one_place
-from lakewarden.executors.programs.directory.object_compaction import ObjectCompactionSteps
-from lakewarden.executors.programs.directory.partition_list import relist_of
+from lakewarden.executors.programs.directory.exchanging.record import TIMEOUT, alone_in
+from lakewarden.executors.programs.directory.exchanging.renames import NoFileError, entries, is_of_one_place
+from lakewarden.executors.programs.directory.partition_list import partition_list_of, relist_of, table_of
+from lakewarden.executors.programs.directory.replacing.act import (
+    ActRecord,
+    Acts,
+    ObjectFiles,
+    Replacement,
+    Staging,
+    staged,
+)
+from lakewarden.executors.programs.directory.replacing.ending import Road
 from lakewarden.executors.programs.directory.rewriting.partition import Prepared, prepared, refuse_listed_above
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
-from lakewarden.executors.programs.directory.table_of import table_of
-from lakewarden.planners.formats.directory.compacting.needs import compaction_needs, due
-from lakewarden.planners.formats.directory.compacting.places import why_not_there
-from lakewarden.planners.formats.directory.compacting.rules import (
+from lakewarden.planners.formats.directory.compacting import (
+    ActProgress,
+    ActState,
     CompactionRules,
     CompactionState,
+    compaction_needs,
     compaction_rules,
+    due,
     judge,
+    why_not_there,
 )
-from lakewarden.planners.formats.directory.listing.again import FreshListings
-from lakewarden.planners.formats.directory.listing.names import OURS
-from lakewarden.planners.formats.directory.listing.walk import location_of
+from lakewarden.planners.formats.directory.listing.folders import OURS
+from lakewarden.planners.formats.directory.listing.walk import FreshListings, location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
-from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions, Publication
-from lakewarden.planners.formats.directory.options.marker import marker_of
-from lakewarden.planners.formats.directory.options.options_of import options_of
-from lakewarden.planners.formats.directory.writers.activity import usual_interval
+from lakewarden.planners.formats.directory.options import CompactionOptions, Publication, marker_of, options_of
+from lakewarden.planners.formats.directory.writers import usual_interval
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import NotYetError, PermanentError
+from lakewarden.planners.model.errors import NotYetError, PermanentError, YieldError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.content import StoreRefusedError
 from lakewarden.planners.storage.inside import Home
 from lakewarden.planners.storage.objects import ObjectStorage
+
+# Compaction in an object store, which cannot exchange two folders. A table has to ask for one of two weaker ways.
+#
+# plan take forward what an earlier run has begun; choose partitions, by a look at all execute rewrite exactly the small
+# files on this machine, compare both sides, and put the new files into a folder that readers overlook commit look at
+# each partition again; if nothing has moved, write the journal and take the act as far as readers allow
 
 log = structlog.get_logger(__name__)
 
 _LEAST_REST = timedelta(seconds=10)
 _REST = timedelta(hours=1)
-"""A run that compacts nothing is not repeated at once: what is in the way stays in the files."""
+
+
+class ObjectCompactionSteps:
+    """The three steps. The journal in the store keeps two runs apart, whatever daemon they are of."""
+
+    def __init__(
+        self, session: Any, assignment: Assignment, table: Table, storage: ObjectStorage, clock: Clock
+    ) -> None:
+        self._run, self._table, self._storage, self._clock = assignment.run, table, storage, clock
+        self._options = options_of(table, Service.COMPACTION, CompactionOptions)
+        if (why := why_not_there(table.location, storage, self._options)) is not None:
+            raise PermanentError(why)
+        self._files = ObjectFiles(storage)
+        self._acts = Acts(table.location, storage)
+        self._listing = partition_list_of(table)
+        self._leads = self._listing if self._options.publication is Publication.METASTORE else None
+        self._sign = secrets.token_hex(8)
+        self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
+        self._road = Road(
+            table=table.location,
+            acts=self._acts,
+            files=self._files,
+            kinds=kinds_of(table),
+            clock=clock,
+            reach=self._reach,
+            grace=self._options.reader_grace,
+            leads=self._listing,
+        )
+        self._staging = Staging(
+            session=session,
+            files=self._files,
+            home=self._acts.home(self._sign),
+            sign=self._sign,
+            options=self._options,
+            kinds=kinds_of(table),
+            marker=marker_of(table),
+            by_metastore=self._leads is not None,
+        )
+        self._rules: CompactionRules | None = None
+        self._due: list[str] = []
+        self._staged: list[Replacement] = []
+        self._refused: list[str] = []
+        self._more = False
+        self._begun = False
+
+    def plan(self) -> Plan | NothingToDo:
+        """Take forward what an earlier run has begun. If that is over, choose partitions."""
+        if (at := self._road.end_earlier()) is not None:
+            return self._waits_until(at)
+        now = self._clock.now()
+        folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
+        left = self._road.left()
+        if self._listing is not None and (left or self._leads is not None):
+            at = self._road.take_up(self._listing.look(folders).led_into(OURS), self._run)
+            if at is not None:
+                return self._waits_until(at)
+        for act in left:
+            self._road.clear(act)
+        self._rules = compaction_rules(
+            table_options(self._table), self._options, usual=usual_interval(folders.values())
+        )
+        if self._rules is None:
+            raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
+        self._due = due(folders, self._rules, now)
+        if not self._due:
+            at = compaction_needs(folders, self._rules, now).changes_at
+            rest = None if at is None else min(_REST, max(_LEAST_REST, at - now))
+            return NothingToDo(reason="no partition is to be compacted", again=rest)
+        first = self._due[: self._options.max_partitions]
+        return Plan(instant=None, file_groups=len(first), bytes=sum(folders[path].small_bytes for path in first))
+
+    def _waits_until(self, at: datetime) -> NothingToDo:
+        reason = f"readers of the folders that an earlier run has replaced are waited for, until {at:%H:%M:%S} UTC"
+        return NothingToDo(reason=reason, again=at - self._clock.now())
+
+    def execute(self, plan: Plan) -> None:
+        """Write the new files of partitions into the folder of the act. One that is refused counts for none."""
+        by_store: StoreRefusedError | None = None
+        for path in self._due:
+            if len(self._staged) == self._options.max_partitions:
+                self._more = True
+                break
+            try:
+                if self._leads is not None and not self._leads.holds(path):
+                    raise NotRewrittenError("the metastore does not list it at its folder: no reader is led to it")
+                refuse_listed_above(self._table.location, path, self._storage)
+                self._staged.append(staged(self._staging, self._table.location, path, str(len(self._staged))))
+            except (NotRewrittenError, PermanentError) as refusal:
+                self._refuse(path, str(refusal))
+            except StoreRefusedError as refusal:
+                by_store = by_store or refusal
+                self._refuse(path, str(refusal))
+            except FileNotFoundError:
+                self._refuse(path, "it was dropped or changed meanwhile")
+        if not self._staged:
+            raise by_store or NotYetError(f"no partition could be compacted: {self._refused[0]}", delay=_REST)
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Look at each partition again, and let the act begin if nothing has moved since the plan."""
+        kinds, small = kinds_of(self._table), self._options.small_below
+        looks = FreshListings(self._table.location, self._storage, kinds, self._clock, small_below=small)
+        self._staged = [one for one in self._staged if self._stands_still(one, looks)]
+        if not self._staged:
+            raise NotYetError(f"no partition of the plan could be compacted: {self._refused[0]}", delay=_LEAST_REST)
+        by_metastore = self._leads is not None
+        record = ActRecord(run=self._run, by_metastore=by_metastore, replacements=tuple(self._staged))
+        self._acts.write(self._sign, record)
+        state = ActState(
+            act=self._sign,
+            run=self._run,
+            progress=ActProgress.STAGED,
+            since=self._clock.now(),
+            grace_seconds=self._options.reader_grace.total_seconds() if by_metastore else 0.0,
+        )
+        self._acts.begin(state)
+        self._reach(Point.PROPOSED)
+        if moved := [one.partition for one in self._staged if not self._is_as_it_was(one)]:
+            self._acts.end()  # another run has had the act between the plan and now, or a writer has come back
+            self._refuse(moved[0], "something in it has changed since the plan")
+            raise NotYetError(self._refused[-1], delay=_LEAST_REST)
+        first = ActProgress.POINTING if by_metastore else ActProgress.REPLACING
+        self._acts.move(state.at(first, self._clock.now()))
+        self._begun = True
+        self._road.go_on()
+        files = sum(len(one.old) for one in self._staged)
+        told = {
+            "partitions_compacted": len(self._staged),
+            "files_replaced": files,
+            "files_written": sum(len(one.new) for one in self._staged),
+            "bytes_rewritten": sum(old.size for one in self._staged for old in one.old.values()),
+        }
+        refused = {"partitions_refused": len(self._refused)} if self._refused else {}
+        return {**told, **refused, **({GOES_ON: 1} if self._more else {})}
+
+    def _stands_still(self, one: Replacement, looks: FreshListings) -> bool:
+        """Whether a partition is as it was rewritten, and still to be compacted."""
+        if self._rules is None:
+            raise PermanentError("there is no plan")
+        try:
+            above = list(looks.above(one.partition))
+            verdict = judge(one.partition, looks.folder(one.partition), above, self._rules, self._clock.now())
+        except FileNotFoundError:
+            self._refuse(one.partition, "it was dropped meanwhile")
+            return False
+        if verdict.state is not CompactionState.DUE:
+            self._refuse(one.partition, verdict.reason)
+        elif self._is_as_it_was(one):
+            return True
+        else:
+            self._refuse(one.partition, "something in it has changed since the plan")
+        return False
+
+    def _is_as_it_was(self, one: Replacement) -> bool:
+        """Whether the partition holds what was rewritten and what stays, and nothing else that readers see."""
+        found = self._files.files_in(f"{self._table.location}/{one.partition}")
+        known = {**one.old, **one.stay}
+        return found.keys() == known.keys() and all(found[name].version == known[name].version for name in known)
+
+    def _refuse(self, path: str, why: str) -> None:
+        self._refused.append(f"{printable(path)}: {why}")
+        log.warning("partition_not_compacted", table=self._table.id, partition=printable(path), reason=why)
+
+    def abort(self) -> None:
+        """Remove what was written beside, unless the act has begun: then the next run takes it forward."""
+        if self._begun:
+            return
+        state = self._acts.current()
+        if state is not None and state.act == self._sign:
+            if state.progress is not ActProgress.STAGED:
+                return
+            try:
+                self._acts.end()
+            except YieldError:
+                return
+        self._road.clear(self._sign)
 
 
 class Compaction:

@@ -20,24 +20,22 @@ from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.directory.exchanging.ending import Reach
-from lakewarden.executors.programs.directory.partition_list import PartitionList, partition_list_of
+from lakewarden.executors.programs.directory.partition_list import PartitionList, partition_list_of, table_of
 from lakewarden.executors.programs.directory.replacing.act import partitions_in_act
-from lakewarden.executors.programs.directory.table_of import table_of
-from lakewarden.planners.formats.directory.committing.needs import due, needs_of
-from lakewarden.planners.formats.directory.committing.rules import (
+from lakewarden.planners.formats.directory.committing import (
     PartitionState,
     Rules,
     acts_left,
+    due,
     judge,
+    needs_of,
     rules_of,
 )
-from lakewarden.planners.formats.directory.listing.again import FreshListings
 from lakewarden.planners.formats.directory.listing.folders import Folder
-from lakewarden.planners.formats.directory.listing.walk import location_of
+from lakewarden.planners.formats.directory.listing.walk import FreshListings, location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
-from lakewarden.planners.formats.directory.options.options_of import options_of
-from lakewarden.planners.formats.directory.options.service_options import CommitAct, PartitionCommitOptions
-from lakewarden.planners.formats.directory.writers.activity import usual_interval
+from lakewarden.planners.formats.directory.options import CommitAct, PartitionCommitOptions, options_of
+from lakewarden.planners.formats.directory.writers import usual_interval
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError, NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service

@@ -11,21 +11,36 @@ import copy
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from lakewarden.planners.formats.directory.listing.folders import Folder
-from lakewarden.planners.formats.directory.metastore.listed import COMMITTED_AT, MetastoreLook, compared, values_of
-from lakewarden.planners.formats.directory.metastore.looking import TableThere, listed, looked, table_there
+from pydantic import AfterValidator
+
+from lakewarden.executors.contract import Assignment
+from lakewarden.planners.formats.directory.format import DIRECTORY
+from lakewarden.planners.formats.directory.listing.folders import OURS, Folder
+from lakewarden.planners.formats.directory.metastore import (
+    COMMITTED_AT,
+    MetastoreLook,
+    TableThere,
+    compared,
+    listed,
+    looked,
+    table_there,
+    values_of,
+)
 from lakewarden.planners.formats.directory.observing import table_options
-from lakewarden.planners.formats.directory.options.metastore_options import MetastoreOptions
+from lakewarden.planners.formats.directory.options import DirectoryTableOptions, MetastoreOptions
 from lakewarden.planners.metastores import Metastores
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.table import Policy, Table
 from lakewarden.planners.settings import shown
+from lakewarden.planners.storage import canonical_location
 from lakewarden.planners.storage.empty_files import RefusedPlaceError
+from lakewarden.planners.triggers import NumCommits
 
 if TYPE_CHECKING:
     from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
+
 
 _ATTEMPTS = 3
 
@@ -214,3 +229,43 @@ def relist_of(table: Table) -> Callable[[str], None]:
             there.restore(path)
 
     return relist
+
+
+# The directory of a run, as its format knows it.
+
+
+def table_of(assignment: Assignment) -> Table:
+    """Return the table that a run is about, with the one policy that it carries out."""
+    options = DIRECTORY.services[assignment.service].model_validate(dict(assignment.service_options))
+    return Table(
+        id=assignment.table,
+        format=assignment.format,
+        location=canonical_location(assignment.location),
+        options=DirectoryTableOptions.model_validate(dict(assignment.table_options)),
+        policies={assignment.service: Policy(trigger=NumCommits(at_least=1), options=options)},
+    )
+
+
+# The paths in the journals of acts. A journal lies where others may write: it names nothing outside of its table.
+
+_UP = frozenset({"", ".", ".."})
+
+
+def _is_below(path: str) -> str:
+    levels = path.split("/")
+    if not _UP.isdisjoint(levels) or levels[0] == OURS or "\0" in path:
+        raise ValueError("it is no path of a partition")
+    return path
+
+
+def _is_one_level(name: str) -> str:
+    if name in _UP or "/" in name or "\0" in name:
+        raise ValueError("it is no name of a file")
+    return name
+
+
+PartitionPath = Annotated[str, AfterValidator(_is_below)]
+"""The path of a partition below its table, and not in the folder of the acts."""
+
+FileName = Annotated[str, AfterValidator(_is_one_level)]
+"""The name of a file. It leads to no other folder: a store knows no `..`, and a disk and some gateways do."""

@@ -14,21 +14,16 @@ import structlog
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.directory.exchanging.dropping import drop
-from lakewarden.executors.programs.directory.exchanging.entries import Entry, NoFileError, entries
-from lakewarden.executors.programs.directory.exchanging.lock import alone_in
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
-from lakewarden.executors.programs.directory.exchanging.renames import is_of_one_place
-from lakewarden.executors.programs.directory.partition_list import partition_list_of, relist_of
-from lakewarden.executors.programs.directory.table_of import table_of
-from lakewarden.planners.formats.directory.expiring.expiry import ExpiryTerm, term_of, why_kept
-from lakewarden.planners.formats.directory.expiring.needs import expired, ttl_needs
-from lakewarden.planners.formats.directory.listing.again import FreshListings
-from lakewarden.planners.formats.directory.listing.names import DROP, OURS
-from lakewarden.planners.formats.directory.listing.walk import location_of
+from lakewarden.executors.programs.directory.exchanging.record import alone_in
+from lakewarden.executors.programs.directory.exchanging.renames import Entry, NoFileError, entries, is_of_one_place
+from lakewarden.executors.programs.directory.partition_list import partition_list_of, relist_of, table_of
+from lakewarden.planners.formats.directory.expiring import ExpiryTerm, expired, term_of, ttl_needs, why_kept
+from lakewarden.planners.formats.directory.listing.folders import DROP, OURS
+from lakewarden.planners.formats.directory.listing.walk import FreshListings, location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
-from lakewarden.planners.formats.directory.options.options_of import options_of
-from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
-from lakewarden.planners.formats.directory.writers.activity import usual_interval
+from lakewarden.planners.formats.directory.options import TtlOptions, options_of
+from lakewarden.planners.formats.directory.writers import usual_interval
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service

@@ -13,12 +13,11 @@ from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
-from lakewarden.executors.programs.hudi.steps.half_manifests import refuse_unknown_manifests, remove_half_manifests
-from lakewarden.planners.formats.hudi.backlog.archive_reading import ArchiveReading
-from lakewarden.planners.formats.hudi.backlog.archiving import BATCH, Archiving, Pin
+from lakewarden.executors.programs.hudi.steps.remains import refuse_unknown_manifests, remove_half_manifests
+from lakewarden.planners.formats.hudi.backlog.archiving import BATCH, ArchiveReading, Archiving, Pin
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.planners.model.view import ReaderPosition
 
 SETTINGS = {

@@ -16,10 +16,10 @@ from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
-from lakewarden.executors.programs.hudi.steps.listed_partitions import ListedPartitions
-from lakewarden.planners.formats.hudi.deletion.deletions import MARK, noted, read_deletions, told
+from lakewarden.executors.programs.hudi.steps.listings import ListedPartitions
+from lakewarden.planners.formats.hudi.deletion.expiry import MARK, noted, read_deletions, told
 from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 _AT_ONCE = 100
 """The most partitions that are removed in one hold of the table's lock, because writers wait for it."""

@@ -9,8 +9,7 @@ from datetime import timedelta
 from lakewarden.executors.contract import Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.observing import clean_plan, clean_size, retained_by
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, clean_plan, clean_size, program, retained_by
 from lakewarden.executors.programs.hudi.steps.slices import schedule_clean
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
@@ -18,8 +17,7 @@ from lakewarden.planners.formats.hudi.metadata.heartbeats import silent_for
 from lakewarden.planners.formats.hudi.metadata.plans import HudiPlan
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, CleanPolicy
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Instant, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, Service, State, Step
 
 WRITER_DEAD_AFTER = timedelta(minutes=15)
 """How long after its last heartbeat a clean takes a write for failed. Hudi's own clean judges by the cleaning client's

@@ -17,26 +17,35 @@ from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.bracket import undertaken
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.observing import clustered_files, pending_plan, plan_of
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.steps.giving_up import give_up, give_up_alone
-from lakewarden.executors.programs.hudi.steps.kept_rows import keep_operations
-from lakewarden.executors.programs.hudi.steps.resizing import refuse_what_would_lose_rows, resizing, take_back
-from lakewarden.executors.programs.hudi.steps.rewriting import written_whole
-from lakewarden.executors.programs.hudi.steps.stream_copy import copy_files, decode_files, why_not_copied
-from lakewarden.executors.programs.hudi.steps.undone import completed_writes, require_not_undone, writes_named_by
-from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
-from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
-from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, why_not_clustered
+from lakewarden.executors.programs.hudi.client.opened import (
+    OpenTable,
+    clustered_files,
+    open_table,
+    pending_plan,
+    plan_of,
+)
+from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.remains import copy_files, decode_files, why_not_copied
+from lakewarden.executors.programs.hudi.steps.rewriting import (
+    completed_writes,
+    give_up,
+    give_up_alone,
+    keep_operations,
+    require_not_undone,
+    require_whole_plan,
+    writes_named_by,
+    written_whole,
+)
+from lakewarden.executors.programs.hudi.steps.slices import refuse_what_would_lose_rows, resizing, take_back
+from lakewarden.planners.formats.hudi.backlog.neglected import ColdPartitions, cold_partitions, disturbed, known_since
+from lakewarden.planners.formats.hudi.indexes.file_groups import named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, LayoutStrategy, SilentWrites
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions
-from lakewarden.planners.formats.hudi.writers.beside import does_not_say, meeting, silent_writes, touched_in_flight
+from lakewarden.planners.formats.hudi.writers.activity import does_not_say, meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration, format_size

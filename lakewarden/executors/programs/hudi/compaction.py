@@ -10,22 +10,25 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.observing import compacted_files
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, compacted_files, open_table
 from lakewarden.executors.programs.hudi.client.returned_keys import NewBase
-from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.steps.kept_rows import keep_operations
+from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys
-from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
-from lakewarden.executors.programs.hudi.steps.undone import UndoneError
-from lakewarden.executors.programs.hudi.steps.whole_plans import IncompletePlanError, require_whole_plan
+from lakewarden.executors.programs.hudi.steps.rewriting import (
+    Calls,
+    IncompletePlanError,
+    RewriteSteps,
+    UndoneError,
+    keep_operations,
+    require_whole_plan,
+    rewriting,
+)
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
-from lakewarden.planners.formats.hudi.writers.beside import meeting, silent_writes, touched_in_flight
+from lakewarden.planners.formats.hudi.writers.activity import meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
-from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 

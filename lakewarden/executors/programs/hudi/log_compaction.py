@@ -14,21 +14,23 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.observing import compacted_files
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.steps.giving_up import give_up
-from lakewarden.executors.programs.hudi.steps.kept_rows import refuse_log_compaction
-from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
-from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, compacted_files, open_table
+from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.rewriting import (
+    Calls,
+    RewriteSteps,
+    give_up,
+    refuse_log_compaction,
+    require_whole_plan,
+    rewriting,
+)
 from lakewarden.planners.formats.hudi.backlog.archiving import KAFKA_OFFSETS
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.options.service_options import LogCompactionOptions
-from lakewarden.planners.formats.hudi.writers.beside import meeting
+from lakewarden.planners.formats.hudi.writers.activity import meeting
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, YieldError
-from lakewarden.planners.model.instant import Instant, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, Service, State, Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 

@@ -8,10 +8,8 @@ from lakewarden.executors.programs.hudi.catalog_sync import CatalogSync
 from lakewarden.executors.programs.hudi.clean import Clean
 from lakewarden.executors.programs.hudi.clustering import Clustering
 from lakewarden.executors.programs.hudi.compaction import Compaction
-from lakewarden.executors.programs.hudi.indexing import Indexing
 from lakewarden.executors.programs.hudi.log_compaction import LogCompaction
-from lakewarden.executors.programs.hudi.metadata_rebuild import MetadataRebuild
-from lakewarden.executors.programs.hudi.metadata_validation import MetadataValidation
+from lakewarden.executors.programs.hudi.metadata_table import Indexing, MetadataRebuild, MetadataValidation
 from lakewarden.executors.programs.hudi.rollback import Rollback
 from lakewarden.executors.programs.hudi.savepoint import Savepointing
 from lakewarden.executors.programs.hudi.ttl import Ttl

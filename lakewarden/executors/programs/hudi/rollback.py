@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.observing import pending_plan, rollback_target
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, pending_plan, program, rollback_target
 from lakewarden.planners.formats.hudi.metadata.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.options.service_options import RollbackOptions
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.settings import format_duration
 
 _SETTINGS = {"hoodie.rollback.avoid.duplicate.plan": "true"}

@@ -19,8 +19,7 @@ from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles
 from lakewarden.planners.formats.hudi.metadata.savepoints import Savable, Savepoint
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.model.errors import YieldError
-from lakewarden.planners.model.instant import State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import State, Step
 
 _IN_THE_WAY = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT)
 """While one of these is pending, nothing shows which files a savepoint would hold, or whether one is needed."""

@@ -15,15 +15,19 @@ from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.planners.formats.hudi.deletion import guard
-from lakewarden.planners.formats.hudi.deletion.deletions import read_deletions
-from lakewarden.planners.formats.hudi.deletion.expiry import Partition, Term, confirm_expired, read_partitions
+from lakewarden.planners.formats.hudi.deletion.expiry import (
+    Partition,
+    Term,
+    confirm_expired,
+    read_deletions,
+    read_partitions,
+)
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
-from lakewarden.planners.formats.hudi.options.service_options import SilentWrites
-from lakewarden.planners.formats.hudi.options.ttl_options import TtlOptions, TtlStrategy
-from lakewarden.planners.formats.hudi.writers.beside import does_not_say, meeting
+from lakewarden.planners.formats.hudi.options.service_options import SilentWrites, TtlOptions, TtlStrategy
+from lakewarden.planners.formats.hudi.writers.activity import does_not_say, meeting
 from lakewarden.planners.formats.hudi.writers.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.planners.settings import shown
 
 

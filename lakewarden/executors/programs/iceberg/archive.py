@@ -12,8 +12,8 @@ from typing import Any
 
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.iceberg.client.errors import translated
+from lakewarden.executors.programs.iceberg.client.exchange import signed
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
-from lakewarden.executors.programs.iceberg.client.signature import signed
 from lakewarden.executors.programs.iceberg.steps.deleting import require_permission
 from lakewarden.executors.programs.iceberg.steps.file_groups import each
 from lakewarden.planners.formats.iceberg.backlog.backlog import bounds_versions, small_manifests
@@ -22,7 +22,7 @@ from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import ArchiveOptions
 from lakewarden.planners.model.errors import YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 
 class ArchiveSteps:

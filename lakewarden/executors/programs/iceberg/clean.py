@@ -18,17 +18,16 @@ from lakewarden.executors import points
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.iceberg.client.errors import translated
-from lakewarden.executors.programs.iceberg.client.exchange import moved
-from lakewarden.executors.programs.iceberg.client.neighbours import require_no_copy
+from lakewarden.executors.programs.iceberg.client.exchange import applies_changes, moved
+from lakewarden.executors.programs.iceberg.client.observing import require_no_copy
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
-from lakewarden.executors.programs.iceberg.client.rest_commits import applies_changes
 from lakewarden.executors.programs.iceberg.steps.deleting import (
+    PlanStore,
     delete,
     files_if_asked,
     lost_if_unmoved,
     require_permission,
 )
-from lakewarden.executors.programs.iceberg.steps.deletion_plans import PlanStore
 from lakewarden.executors.programs.iceberg.steps.restoring import UnknownNamesError, restore_lost_refs
 from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
 from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
@@ -37,13 +36,11 @@ from lakewarden.planners.formats.iceberg.deletion.reachable import FileKind, Sus
 from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef, named
 from lakewarden.planners.formats.iceberg.deletion.unused_metadata import unused
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, list_of, manifests_in, read_table
-from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, Snapshot, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.retries import waits
-from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, Snapshot, TableMetadata, waits
+from lakewarden.planners.formats.iceberg.metadata.parsing import Spelling
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import State, Step
 
 log = structlog.get_logger(__name__)
 

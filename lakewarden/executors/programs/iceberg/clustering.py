@@ -18,7 +18,7 @@ from lakewarden.planners.formats.iceberg.backlog.clustered import (
 )
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds
+from lakewarden.planners.formats.iceberg.rewriting.selection import Thresholds
 from lakewarden.planners.model.view import TableView
 
 

@@ -11,24 +11,22 @@ from functools import partial
 from itertools import chain
 
 from lakewarden.executors.contract import NothingToDo, Plan
-from lakewarden.executors.programs.iceberg.client.neighbours import neighbours
+from lakewarden.executors.programs.iceberg.client.observing import neighbours
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.steps.deleting import (
+    MOST_LISTED,
+    PlanStore,
     delete,
     files_if_asked,
     lost_if_unmoved,
     require_permission,
 )
-from lakewarden.executors.programs.iceberg.steps.deletion_plans import PlanStore
-from lakewarden.executors.programs.iceberg.steps.lists import MOST_LISTED
-from lakewarden.planners.formats.iceberg.deletion.candidates import Candidates, Digests, TableFolder
+from lakewarden.planners.formats.iceberg.deletion.candidates import Candidates, Digests, Spool, TableFolder
 from lakewarden.planners.formats.iceberg.deletion.orphan_files import FolderListing, Probe, listed, spare_known
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside
 from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind
-from lakewarden.planners.formats.iceberg.deletion.spool import Spool
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans
-from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions
+from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions, age_of_orphans
 from lakewarden.planners.model.errors import PermanentError
 
 

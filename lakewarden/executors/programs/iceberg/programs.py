@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakewarden.executors.contract import FormatPrograms
 from lakewarden.executors.programs.iceberg.archive import Archive
 from lakewarden.executors.programs.iceberg.clean import Clean
-from lakewarden.executors.programs.iceberg.client.open_catalogs import CATALOGS
+from lakewarden.executors.programs.iceberg.client.opened import CATALOGS
 from lakewarden.executors.programs.iceberg.clustering import Clustering
 from lakewarden.executors.programs.iceberg.compaction import Compaction
 from lakewarden.executors.programs.iceberg.orphans import Orphans

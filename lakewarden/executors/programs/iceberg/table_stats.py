@@ -16,12 +16,12 @@ from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, 
 from lakewarden.executors.programs.iceberg.client.exchange import moved
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.client.statistics import columns_of, partition_statistics, sketches, written
-from lakewarden.executors.programs.iceberg.steps.writing import session_to_write_in
-from lakewarden.planners.formats.iceberg.metadata.retries import waits
+from lakewarden.executors.programs.iceberg.steps.rewriting import session_to_write_in
+from lakewarden.planners.formats.iceberg.metadata.metadata import waits
 from lakewarden.planners.formats.iceberg.metadata.timeline import has_statistics, statistics_file
 from lakewarden.planners.formats.iceberg.options.service_options import TableStatsOptions
 from lakewarden.planners.model.errors import UnknownError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 
 class TableStatsSteps:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
-from lakewarden.executors.programs.paimon.steps.proposing import propose_merge
 from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
+from lakewarden.executors.programs.paimon.steps.rewriting import propose_merge
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema

@@ -15,17 +15,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from lakewarden.executors import cancellations, points
+from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.paimon.client.errors import on_the_way_out
-from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
-from lakewarden.executors.programs.paimon.steps.disk import Listed
-from lakewarden.executors.programs.paimon.steps.new_snapshots import SNAPSHOTS
-from lakewarden.executors.programs.paimon.steps.table_files import table_files
-from lakewarden.planners.formats.paimon.deletion.expiring import Expiring, expiring, needed_by
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, on_the_way_out, open_table
+from lakewarden.executors.programs.paimon.steps.disk import Listed, table_files
+from lakewarden.executors.programs.paimon.steps.rewriting import SNAPSHOTS
 from lakewarden.planners.formats.paimon.deletion.names import FileNames
-from lakewarden.planners.formats.paimon.deletion.retention import Retention, rule_of
+from lakewarden.planners.formats.paimon.deletion.retention import Expiring, Retention, expiring, needed_by, rule_of
 from lakewarden.planners.formats.paimon.deletion.roots import read_consumers, read_roots, stamp_of_roots
 from lakewarden.planners.formats.paimon.metadata.heads import HINT, hinted
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
@@ -171,7 +168,7 @@ class CleanSteps:
 
     def _require_as_it_was(self, one: Expiring, chosen: Chosen) -> None:
         """Raise YieldError if something may need the snapshot by now: the last look before its deletion."""
-        cancellations.require_wanted(self._table.assignment.run)
+        points.require_wanted(self._table.assignment.run)
         self._table.require_jvm()
         storage = self._table.storage
         if stamp_of_roots(self._location, storage) != chosen.roots:

@@ -14,13 +14,10 @@ from typing import Any
 import structlog
 
 from lakewarden.executors.contract import NothingToDo, Plan
-from lakewarden.executors.programs.paimon.client.errors import on_the_way_out
-from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
-from lakewarden.executors.programs.paimon.steps.proposing import Proposal, propose
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, on_the_way_out, program
 from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
-from lakewarden.executors.programs.paimon.steps.rewriting import Rewriting, discard
-from lakewarden.planners.formats.paimon.backlog.buckets import Bucket
-from lakewarden.planners.formats.paimon.backlog.choice import chosen, is_full
+from lakewarden.executors.programs.paimon.steps.rewriting import Proposal, Rewriting, discard, propose
+from lakewarden.planners.formats.paimon.backlog.compactions import Bucket, chosen, is_full
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema

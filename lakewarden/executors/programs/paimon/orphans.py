@@ -14,21 +14,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakewarden.executors import cancellations, points
+from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.paimon.steps.disk import table_files
 from lakewarden.executors.programs.paimon.steps.old_files import OldFile, OldFiles
-from lakewarden.executors.programs.paimon.steps.table_files import table_files
 from lakewarden.planners.formats.first_seen import FirstSeen, Life, content_of, first_seen
 from lakewarden.planners.formats.paimon.deletion import orphans_beside
 from lakewarden.planners.formats.paimon.deletion.known import KnownNames
-from lakewarden.planners.formats.paimon.deletion.orphan_names import naming_of
+from lakewarden.planners.formats.paimon.deletion.names import naming_of
 from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun
-from lakewarden.planners.formats.paimon.metadata.identity import table_identity
+from lakewarden.planners.formats.paimon.metadata.heads import table_identity
 from lakewarden.planners.formats.paimon.observing import Look
-from lakewarden.planners.formats.paimon.options.ages import age_of_orphans, unknown_for
-from lakewarden.planners.formats.paimon.options.service_options import OrphansOptions
+from lakewarden.planners.formats.paimon.options.service_options import OrphansOptions, age_of_orphans, unknown_for
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
@@ -120,7 +119,7 @@ class OrphansSteps:
             raise YieldError(f"the table in {self._location} was made again since its folder was listed")
         files = size = 0
         for begin in range(0, min(self._most, len(self._chosen.files)), _BATCH):
-            cancellations.require_wanted(self._table.assignment.run)
+            points.require_wanted(self._table.assignment.run)
             self._table.require_jvm()
             self._known.look()
             batch = self._chosen.files[begin : min(begin + _BATCH, self._most)]

@@ -11,14 +11,14 @@ from datetime import timedelta
 
 import structlog
 
-from lakewarden.executors import cancellations
+from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
-from lakewarden.executors.programs.paimon.steps.marking import mark
+from lakewarden.executors.programs.paimon.steps.old_files import mark
 from lakewarden.planners.formats.paimon.observing import Look
-from lakewarden.planners.formats.paimon.options.partition_commit_options import PartitionCommitOptions
-from lakewarden.planners.formats.paimon.partitions.listed import PaimonPartition
-from lakewarden.planners.formats.paimon.partitions.needs import Marking, called, marking_of
+from lakewarden.planners.formats.paimon.options.service_options import PartitionCommitOptions
+from lakewarden.planners.formats.paimon.partitions.expiry import Marking, called, marking_of
+from lakewarden.planners.formats.paimon.partitions.names import PaimonPartition
 from lakewarden.planners.formats.paimon.partitions.serving import rule_of_marking
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
 
@@ -66,7 +66,7 @@ class PartitionCommitSteps:
             if one.row not in due or newest is None:
                 log.info("partition_not_committed", table=self._table.table.id, partition=called(one))
                 continue
-            cancellations.require_wanted(self._table.assignment.run)
+            points.require_wanted(self._table.assignment.run)
             try:
                 written += mark(self._table, one, at=found.facts.now, snapshot=newest.id)
             except PermanentError as refusal:

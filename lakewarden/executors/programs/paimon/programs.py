@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from lakewarden.executors.contract import FormatPrograms
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, FormatPrograms, Steps
 from lakewarden.executors.programs.paimon.archive import Archive
 from lakewarden.executors.programs.paimon.clean import Clean
 from lakewarden.executors.programs.paimon.compaction import Compaction
 from lakewarden.executors.programs.paimon.orphans import Orphans
 from lakewarden.executors.programs.paimon.partition_commit import PartitionCommit
-from lakewarden.executors.programs.paimon.refused import RefusedService
 from lakewarden.executors.programs.paimon.ttl import Ttl
+from lakewarden.planners.formats.paimon.backlog.refused import REFUSED
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.ports import Storage
+
+# A service that is not run on Paimon tables. No run of it is planned, because each decision on it is Blocked.
+
+
+class RefusedService:
+    """The program of such a service: fulfils `contract.Program`."""
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Raise PermanentError, with the reason and the remedy."""
+        blocker = REFUSED[assignment.service]
+        raise PermanentError(f"{blocker.reason}: {blocker.remedy}")
+        yield
+
 
 PAIMON = FormatPrograms(
     programs={

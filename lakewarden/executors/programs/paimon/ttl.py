@@ -14,17 +14,16 @@ import structlog
 
 from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
-from lakewarden.executors.programs.paimon.steps.proposing import Proposal, propose_drop
 from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
+from lakewarden.executors.programs.paimon.steps.rewriting import Proposal, propose_drop
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import Key, Tally, digest_of, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.formats.paimon.observing import Look
-from lakewarden.planners.formats.paimon.options.ttl_options import TtlOptions
-from lakewarden.planners.formats.paimon.partitions.expiry import Expired, expired
-from lakewarden.planners.formats.paimon.partitions.listed import PaimonPartition, partitions_of
-from lakewarden.planners.formats.paimon.partitions.needs import called
+from lakewarden.planners.formats.paimon.options.service_options import TtlOptions
+from lakewarden.planners.formats.paimon.partitions.expiry import Expired, called, expired
+from lakewarden.planners.formats.paimon.partitions.names import PaimonPartition, partitions_of
 from lakewarden.planners.formats.paimon.partitions.serving import term_of_table
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
 

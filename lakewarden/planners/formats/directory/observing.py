@@ -9,19 +9,18 @@ from functools import partial
 from hashlib import blake2b
 from heapq import nlargest
 
-from lakewarden.planners.formats.directory.committing.blockers import blockers
-from lakewarden.planners.formats.directory.committing.metastore_state import metastore_state
-from lakewarden.planners.formats.directory.committing.needs import needs_of
-from lakewarden.planners.formats.directory.committing.rules import rules_of
-from lakewarden.planners.formats.directory.compacting import places
-from lakewarden.planners.formats.directory.compacting.needs import compaction_needs
-from lakewarden.planners.formats.directory.compacting.rules import compaction_rules
-from lakewarden.planners.formats.directory.expiring.expiry import term_of
-from lakewarden.planners.formats.directory.expiring.needs import ttl_needs
-from lakewarden.planners.formats.directory.expiring.orphans import age_of_orphans, orphans_needs
-from lakewarden.planners.formats.directory.listing.folders import Folder
-from lakewarden.planners.formats.directory.listing.names import EntryKind, kind_of
-from lakewarden.planners.formats.directory.listing.tables import log_of_a_sink, table_above, table_in
+from lakewarden.planners.formats.directory import compacting
+from lakewarden.planners.formats.directory.committing import blockers, metastore_state, needs_of, rules_of
+from lakewarden.planners.formats.directory.compacting import compaction_needs, compaction_rules
+from lakewarden.planners.formats.directory.expiring import age_of_orphans, orphans_needs, term_of, ttl_needs
+from lakewarden.planners.formats.directory.listing.folders import (
+    EntryKind,
+    Folder,
+    kind_of,
+    log_of_a_sink,
+    table_above,
+    table_in,
+)
 from lakewarden.planners.formats.directory.listing.walk import (
     Kinds,
     Previous,
@@ -32,24 +31,62 @@ from lakewarden.planners.formats.directory.listing.walk import (
     location_of,
     nearest,
 )
-from lakewarden.planners.formats.directory.metastore.listed import MetastoreLook
-from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
-from lakewarden.planners.formats.directory.options.marker import marker_of
-from lakewarden.planners.formats.directory.options.options_of import options_of
-from lakewarden.planners.formats.directory.options.orphans_options import OrphansOptions
-from lakewarden.planners.formats.directory.options.service_options import PartitionCommitOptions
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
-from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
+from lakewarden.planners.formats.directory.metastore import MetastoreLook
+from lakewarden.planners.formats.directory.options import (
+    CompactionOptions,
+    DirectoryTableOptions,
+    OrphansOptions,
+    PartitionCommitOptions,
+    TtlOptions,
+    marker_of,
+    options_of,
+)
 from lakewarden.planners.formats.directory.service_needs import MOST_SHOWN, ServiceNeeds, shown_path
-from lakewarden.planners.formats.directory.timeline import timeline_of
-from lakewarden.planners.formats.directory.writers.activity import usual_interval
+from lakewarden.planners.formats.directory.writers import moment, usual_interval
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Timeline
+from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableIdentity, TableView, WriterActivity
 from lakewarden.planners.ports import MOST_FILES, DeepListing, Observation, Storage
 from lakewarden.planners.settings import shown
+
+# What a directory has in place of a timeline: the newest change, marker and part in progress of its partitions.
+
+_NEWEST = 100
+_LONGEST_PATH = 500
+
+
+def timeline_of(folders: Mapping[str, Folder]) -> Timeline:
+    """Return the newest instants, at most a hundred. Nothing can be told of one that is not there."""
+    newest = nlargest(_NEWEST, (one for path, folder in folders.items() for one in _happened(path, folder)))
+    return Timeline(instants=tuple(_instant(*one) for one in reversed(newest)), oldest_leave_first=False)
+
+
+def _happened(path: str, folder: Folder) -> Iterator[tuple[float, str, str]]:
+    """Yield when something happened in a partition, what, and the partition."""
+    if folder.files:
+        yield folder.changed_at, "write", path
+    if folder.staged:
+        yield folder.staged_at, "part_in_progress", path
+    if folder.marker is not None:
+        yield folder.marker, Service.PARTITION_COMMIT.value, path
+
+
+def _instant(at: float, action: str, path: str) -> Instant:
+    time = moment(at)
+    pending = action == "part_in_progress"
+    return Instant(
+        time=f"{time:%Y%m%dT%H%M%S}.{time.microsecond // 1000:03d}Z {printable(path, most=_LONGEST_PATH) or '.'}",
+        action=action,
+        stands_for=Service.PARTITION_COMMIT if action == Service.PARTITION_COMMIT else InstantKind.WRITE,
+        state=State.INFLIGHT if pending else State.COMPLETED,
+        requested_at=time,
+        completed_time=None if pending else time.isoformat(),
+        completed_at=None if pending else time,
+    )
+
 
 _TICK = timedelta(seconds=2)
 """Two changes within it may leave the time of a folder as it is."""
@@ -218,7 +255,9 @@ def observed(
         ),
         blockers=(
             *blockers(table.location, storage, commit),
-            *places.blockers(table.location, storage, options_of(table, Service.COMPACTION, CompactionOptions), log),
+            *compacting.blockers(
+                table.location, storage, options_of(table, Service.COMPACTION, CompactionOptions), log
+            ),
             *((there.blocker,) if there.blocker is not None else ()),
         ),
     )
@@ -247,7 +286,7 @@ def _others(
     options = table_options(table)
     ours = [service for service in (Service.COMPACTION, Service.TTL, Service.ORPHANS) if service in table.policies]
     chosen = options_of(table, Service.COMPACTION, CompactionOptions)
-    left = places.unfinished(table.location, storage, chosen) if ours else {}
+    left = compacting.unfinished(table.location, storage, chosen) if ours else {}
     # each of them ends what another one has left, if that is no longer configured
     unfinished = {service if service in ours else ours[0]: why for service, why in left.items()}
     if Service.COMPACTION in ours:

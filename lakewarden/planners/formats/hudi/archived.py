@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from lakewarden.planners.formats.hudi.deletion.folders import named_folders
-from lakewarden.planners.formats.hudi.deletion.named import in_folder
-from lakewarden.planners.formats.hudi.history.lsm import (
+from lakewarden.planners.formats.hudi.deletion.foreign import named_folders
+from lakewarden.planners.formats.hudi.deletion.readers import in_folder
+from lakewarden.planners.formats.hudi.history import (
     Archived,
     HistoryFile,
     history_files,
@@ -15,14 +15,13 @@ from lakewarden.planners.formats.hudi.history.lsm import (
     read_history,
 )
 from lakewarden.planners.formats.hudi.metadata.names import Layout, collapse
-from lakewarden.planners.formats.hudi.metadata.table_properties import HOME, read_table_properties
-from lakewarden.planners.formats.hudi.metadata.times import to_utc
+from lakewarden.planners.formats.hudi.metadata.properties import HOME, read_table_properties
+from lakewarden.planners.formats.hudi.metadata.timeline import to_utc
 from lakewarden.planners.formats.hudi.metadata.zone import find_zone, witnesses
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
+from lakewarden.planners.model.instant import ArchivePage, Instant, InstantKind, Service, State
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.ports import NoArchiveError, Storage
 from lakewarden.planners.storage.inside import Home
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from lakewarden.planners.formats.hudi.archived import archived_page
-from lakewarden.planners.formats.hudi.backlog.needs import needs_commits
+from lakewarden.planners.formats.hudi.backlog.archiving import archived_too_early
+from lakewarden.planners.formats.hudi.backlog.backlog import needs_commits
 from lakewarden.planners.formats.hudi.backlog.neglected import RETAINED_BY_HUDI
-from lakewarden.planners.formats.hudi.catalogs import Catalog, as_found, tables_in
-from lakewarden.planners.formats.hudi.contradictions import contradictions
-from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
-from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
+from lakewarden.planners.formats.hudi.catalogs import Catalog, HiveCatalog, as_found, tables_in
+from lakewarden.planners.formats.hudi.deletion.readers import misread
+from lakewarden.planners.formats.hudi.metadata.properties import HOME, parse_properties
 from lakewarden.planners.formats.hudi.metadata.tokens import Tokens
 from lakewarden.planners.formats.hudi.observing import observed
-from lakewarden.planners.formats.hudi.options.named_locks import lock_named_by
+from lakewarden.planners.formats.hudi.options.locks import lock_named_by, lockless, misplaced
 from lakewarden.planners.formats.hudi.options.service_options import (
+    STRATEGIES,
     ArchiveOptions,
     CatalogSyncOptions,
     CleanOptions,
@@ -29,21 +30,20 @@ from lakewarden.planners.formats.hudi.options.service_options import (
     NoOptions,
     RollbackOptions,
     SavepointOptions,
+    TtlOptions,
+    catalog_sync_of,
 )
-from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.formats.hudi.options.trigger_strategies import STRATEGIES
-from lakewarden.planners.formats.hudi.options.ttl_options import TtlOptions
+from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions, why_not
 from lakewarden.planners.formats.hudi.writers.acquisitions.around import around
-from lakewarden.planners.formats.hudi.writers.commit_callback import HOOK
-from lakewarden.planners.formats.hudi.writers.endangered import awaited, endangered_writes
-from lakewarden.planners.formats.hudi.writers.writer_options import ENGINES, writer_options
+from lakewarden.planners.formats.hudi.writers.acquisitions.samples import leaves_traces
+from lakewarden.planners.formats.hudi.writers.failures import awaited, endangered_writes
+from lakewarden.planners.formats.hudi.writers.non_blocking import GIVEN_AGAIN
+from lakewarden.planners.formats.hudi.writers.writer_options import ENGINES, HOOK, writer_options
 from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.step import Step
-from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.timeline import ArchivePage
+from lakewarden.planners.model.instant import ArchivePage, Instant, Service, Step
+from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import (
     NOTHING_MEASURED,
@@ -58,7 +58,68 @@ from lakewarden.planners.ports import (
     WriterOption,
 )
 from lakewarden.planners.settings import Settings, shown
+from lakewarden.planners.storage.locations import is_in_catalog
 from lakewarden.planners.triggers import Trigger
+
+# Settings of one Hudi table that contradict each other.
+
+_NO_LOCK = (
+    "is missing, and mode is act: nothing runs beside live writers without a lock that both sides name. Name the "
+    "writers' lock (docs/writers.md), or set writers: none if the table has no writers"
+)
+
+
+_NO_TRACE = (
+    "a {} lock leaves no trace when it is taken, so nothing shows whether the writers take it, and nothing runs. "
+    "Compare the lock options of every writer with `lakewarden writer-options`, then set lock_proof: trusted"
+)
+_SIMPLE_BUCKETS = "files of a simple bucket index must not be clustered: clustering never runs. Remove the policy"
+
+
+def contradictions(table: Table) -> Iterator[Contradiction]:
+    """Yield the keys that have to change, with the reason and the remedy: a lock that is missing or cannot work at the
+    table's location, an archive that takes a clean's commits, readers with needs that cannot be kept, keys that users
+    may not set, and policies that never run. The place of a table that is not found yet is not known.
+    """
+    options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
+    alone = options.lock is None and options.writers == "none"
+    is_known = not is_in_catalog(table.location)
+    reasons = {
+        "options.lock.provider": misplaced(options.lock, table.location) if options.lock and is_known else None,
+        "options.writers": lockless(table.location) if alone and is_known else None,
+        "services.archive.options.keep_min_commits": archived_too_early(table),
+        "options.readers": misread(table, options),
+        "services.catalog_sync.options": _nowhere(table, is_known=is_known),
+    }
+    reasons |= {f"options.conf.{key}": why_not(key) for key in options.conf}
+    yield from (Contradiction(key=key, reason=reason) for key, reason in reasons.items() if reason is not None)
+    yield from _holding_back(table, options)
+
+
+def _nowhere(table: Table, *, is_known: bool) -> str | None:
+    """Return the missing parts of the table's place in a catalog that will not be known when the table is found."""
+    options = catalog_sync_of(table)
+    if options is None:
+        return None
+    told = () if is_known else ("database", "table", *(["uri"] if isinstance(table.catalog, HiveCatalog) else []))
+    lacking = [key for key in options.lacking if key not in told]
+    return f"set the table's place in its metastore: {', '.join(lacking)}" if lacking else None
+
+
+def _holding_back(table: Table, options: HudiTableOptions) -> Iterator[Contradiction]:
+    """Yield what blocks services on a table that can still be observed."""
+    if Service.CLUSTERING in table.policies and options.declared_index is BucketIndex.SIMPLE:
+        yield Contradiction(key="services.clustering", reason=_SIMPLE_BUCKETS, blocks=True)
+    if Service.TTL in table.policies and options.concurrency == "non_blocking":
+        reason = f"writers do not block: {GIVEN_AGAIN}. ttl never runs: remove the policy"
+        yield Contradiction(key="services.ttl", reason=reason, blocks=True)
+    if options.writers != "live" or table.mode is Mode.OBSERVE or not table.policies:
+        return
+    if options.lock is None and table.mode is Mode.ACT:
+        yield Contradiction(key="options.lock", reason=_NO_LOCK, blocks=True)
+    if options.lock is not None and options.lock_proof == "observed" and not leaves_traces(options.lock):
+        reason = _NO_TRACE.format(options.lock.provider)
+        yield Contradiction(key="options.lock_proof", reason=reason, blocks=True)
 
 
 class HudiFormat:

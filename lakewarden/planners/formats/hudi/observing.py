@@ -8,42 +8,43 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog.backlog import backlogs
-from lakewarden.planners.formats.hudi.backlog.blockers import blockers, in_the_future, notes, returning_keys, warnings
-from lakewarden.planners.formats.hudi.backlog.mending import mending
+from lakewarden.planners.formats.hudi.backlog.blockers import (
+    blockers,
+    in_the_future,
+    kept_more,
+    mending,
+    notes,
+    returning_keys,
+    warnings,
+)
 from lakewarden.planners.formats.hudi.backlog.neglected import recovery_notes, uncleaned_of
-from lakewarden.planners.formats.hudi.backlog.shorter import kept_more
-from lakewarden.planners.formats.hudi.deletion import deletions, readers
-from lakewarden.planners.formats.hudi.deletion.folders import blocker as stray_blocker
-from lakewarden.planners.formats.hudi.deletion.folders import stray_folder
-from lakewarden.planners.formats.hudi.deletion.foreign import TimelineRoot, foreign_plans
+from lakewarden.planners.formats.hudi.deletion import expiry, readers
+from lakewarden.planners.formats.hudi.deletion.foreign import TimelineRoot, foreign_plans, stray_folder
+from lakewarden.planners.formats.hudi.deletion.foreign import blocker as stray_blocker
 from lakewarden.planners.formats.hudi.deletion.foreign import blockers as foreign_blockers
-from lakewarden.planners.formats.hudi.indexes.buckets import why_not_clustered
-from lakewarden.planners.formats.hudi.indexes.file_groups import file_groups
+from lakewarden.planners.formats.hudi.indexes.file_groups import file_groups, why_not_clustered
 from lakewarden.planners.formats.hudi.indexes.indexes import blockers as index_blockers
 from lakewarden.planners.formats.hudi.indexes.indexes import read_indexes
 from lakewarden.planners.formats.hudi.indexes.metadata_table import metadata_backlog, metadata_instants, unusable
 from lakewarden.planners.formats.hudi.metadata import savepoints
 from lakewarden.planners.formats.hudi.metadata.heartbeats import guarded, last_beats
-from lakewarden.planners.formats.hudi.metadata.identity import table_identity
-from lakewarden.planners.formats.hudi.metadata.memo import Memo, Reading
 from lakewarden.planners.formats.hudi.metadata.names import InstantFiles, Layout, collapse
-from lakewarden.planners.formats.hudi.metadata.table_properties import (
+from lakewarden.planners.formats.hudi.metadata.payloads import left_out, missed, not_whole
+from lakewarden.planners.formats.hudi.metadata.properties import (
     HOME,
     TIMELINE,
     TableProperties,
     read_table_properties,
 )
 from lakewarden.planners.formats.hudi.metadata.timeline import Known, know, last_clean, timeline_of
-from lakewarden.planners.formats.hudi.metadata.whole import left_out, missed, not_whole
+from lakewarden.planners.formats.hudi.metadata.tokens import Memo, Reading, table_identity
 from lakewarden.planners.formats.hudi.metadata.zone import ZoneFinding, find_zone, witnesses
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions
 from lakewarden.planners.formats.hudi.writers import non_blocking
-from lakewarden.planners.formats.hudi.writers.activity import writer_activity
+from lakewarden.planners.formats.hudi.writers.activity import touches, touching, writer_activity
 from lakewarden.planners.formats.hudi.writers.failures import write_failures
-from lakewarden.planners.formats.hudi.writers.touches import touches, touching
-from lakewarden.planners.model.instant import InstantKind, Service, State
+from lakewarden.planners.model.instant import InstantKind, Service, State, Timeline
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Blocker, TableView, WriterActivity
 from lakewarden.planners.ports import FileEntry, Observation, Storage
 
@@ -92,13 +93,13 @@ def _view(
     positions = readers.read_positions(options.readers, timeline, storage, now=now)
     in_buckets = names in (non_blocking.Names.OF_BUCKETS, non_blocking.Names.SHARED)
     of_keys = returning_keys(table, options, properties, in_buckets=in_buckets)
-    untold = deletions.untold(table, known, storage)
+    untold = expiry.untold(table, known, storage)
     of_table = (
         *_not_clustered(table, options, storage, names),
         *_not_deleted(table, options, names),
         *_savepoints(table, timeline, storage),
         *readers.blockers(positions),
-        *deletions.blockers(untold),
+        *expiry.blockers(untold),
     )
     found = (*foreign, *of_indexes, *of_table, *blockers(table, options, timeline, properties, now=now))
     if finding.blocker:
@@ -136,7 +137,7 @@ def _view(
             {service: (note,) for service, note in of_keys.items()},
             savepoints.notes(timeline),
             readers.notes(positions),
-            deletions.notes(table, untold),
+            expiry.notes(table, untold),
             recovery_notes(table, timeline, left),
         ),
         readers=positions,

@@ -11,11 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from lakewarden.planners.formats.iceberg.backlog.blockers import folder_of, folders_of, is_encrypted
-from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
-from lakewarden.planners.formats.iceberg.backlog.memo import ManifestPass, Memo
+from lakewarden.planners.formats.iceberg.backlog.blockers import (
+    blocked_by_lost_manifests,
+    folder_of,
+    folders_of,
+    is_encrypted,
+)
+from lakewarden.planners.formats.iceberg.backlog.memo import Holdings, ManifestPass, Memo
 from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
-from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import blocked_by_lost_manifests
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     DELETING,
@@ -25,29 +28,33 @@ from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     plan_beside,
     waits_until,
 )
-from lakewarden.planners.formats.iceberg.deletion.readers import positions
-from lakewarden.planners.formats.iceberg.deletion.shorter import kept_more
-from lakewarden.planners.formats.iceberg.metadata.files import read_table
-from lakewarden.planners.formats.iceberg.metadata.identity import table_identity
+from lakewarden.planners.formats.iceberg.deletion.reachable import positions
+from lakewarden.planners.formats.iceberg.deletion.refs import kept_more
+from lakewarden.planners.formats.iceberg.metadata.files import Tallies, read_table
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
-from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.spelling import address_of
-from lakewarden.planners.formats.iceberg.metadata.tallies import Tallies
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata, table_identity
+from lakewarden.planners.formats.iceberg.metadata.parsing import address_of
 from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.deletes import blocked_by_dropped_columns
 from lakewarden.planners.formats.iceberg.rewriting.reach import mark_of
-from lakewarden.planners.formats.iceberg.rewriting.selection import EVERYTHING, UnknownFieldError, selection
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import ContradictoryThresholdsError, thresholds
-from lakewarden.planners.formats.iceberg.writers.activity import usual_interval, writer_activity
-from lakewarden.planners.formats.iceberg.writers.cold import with_new_ones, with_rhythm
-from lakewarden.planners.formats.iceberg.writers.touches import (
+from lakewarden.planners.formats.iceberg.rewriting.selection import (
+    EVERYTHING,
+    ContradictoryThresholdsError,
+    UnknownFieldError,
+    selection,
+    thresholds,
+)
+from lakewarden.planners.formats.iceberg.writers.activity import (
     is_update,
     newest_touches,
     newest_updates,
     recent_updates,
+    usual_interval,
+    writer_activity,
 )
+from lakewarden.planners.formats.iceberg.writers.cold import with_new_ones, with_rhythm
 from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service

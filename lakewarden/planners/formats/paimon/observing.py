@@ -8,26 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lakewarden.planners.formats.paimon.backlog.blockers import blockers, warnings
-from lakewarden.planners.formats.paimon.backlog.buckets import Holdings, holdings_of
-from lakewarden.planners.formats.paimon.backlog.changes import changes_of
-from lakewarden.planners.formats.paimon.backlog.choice import is_full
-from lakewarden.planners.formats.paimon.backlog.compactions import Compactions
-from lakewarden.planners.formats.paimon.backlog.hidden import unseen_since
-from lakewarden.planners.formats.paimon.backlog.manifests_read import Files, ManifestReading
-from lakewarden.planners.formats.paimon.backlog.memo import Memo
+from lakewarden.planners.formats.paimon.backlog.blockers import blockers, unseen_since, warnings
+from lakewarden.planners.formats.paimon.backlog.compactions import Compactions, Holdings, holdings_of, is_full
+from lakewarden.planners.formats.paimon.backlog.manifests_read import Files, ManifestReading, Memo, changes_of
 from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts, needs_of
 from lakewarden.planners.formats.paimon.backlog.notes import of_clean, of_compaction, of_orphans, readers_of
 from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun, last_run
 from lakewarden.planners.formats.paimon.deletion.retention import Rule, rule_of
 from lakewarden.planners.formats.paimon.metadata.files import REMEDY, CorruptMetadataError, listed
-from lakewarden.planners.formats.paimon.metadata.heads import SCHEMA
-from lakewarden.planners.formats.paimon.metadata.held import Holding
-from lakewarden.planners.formats.paimon.metadata.history import History, misleading_hint, read_history
-from lakewarden.planners.formats.paimon.metadata.identity import table_identity
-from lakewarden.planners.formats.paimon.metadata.kept import Kept
+from lakewarden.planners.formats.paimon.metadata.heads import SCHEMA, table_identity
+from lakewarden.planners.formats.paimon.metadata.history import History, Holding, Kept, misleading_hint, read_history
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema, parse_schema
-from lakewarden.planners.formats.paimon.metadata.timeline import timeline_of
+from lakewarden.planners.formats.paimon.metadata.snapshots import timeline_of
 from lakewarden.planners.formats.paimon.options.service_options import (
     CleanOptions,
     CompactionOptions,
@@ -35,8 +27,7 @@ from lakewarden.planners.formats.paimon.options.service_options import (
 )
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.formats.paimon.partitions.serving import Served, is_served, served
-from lakewarden.planners.formats.paimon.writers.activity import writer_activity
-from lakewarden.planners.formats.paimon.writers.commit_users import commit_users
+from lakewarden.planners.formats.paimon.writers import commit_users, writer_activity
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table

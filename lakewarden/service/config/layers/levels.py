@@ -8,11 +8,11 @@ from typing import Any
 
 from lakewarden.planners.model.table import SettingOrigin
 from lakewarden.planners.settings import shown
+from lakewarden.service.config.document import WrittenKeys
 from lakewarden.service.config.layers.patches import NOTHING, Patch, of_levels, origins, patch_of, plain
 from lakewarden.service.config.layers.templates import NAMES, templates_in
 from lakewarden.service.config.problems import KeyPath, Problem
 from lakewarden.service.config.settings import OFF, CareSettings
-from lakewarden.service.config.yaml_values import WrittenKeys
 
 DEFAULTS, TABLE = "defaults", "table"
 _CARE = frozenset(CareSettings.model_fields)

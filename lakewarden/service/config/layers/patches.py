@@ -12,8 +12,8 @@ from functools import reduce
 from typing import Any
 
 from lakewarden.planners.model.table import SettingOrigin
+from lakewarden.service.config.document import WrittenKeys
 from lakewarden.service.config.problems import KeyPath
-from lakewarden.service.config.yaml_values import WrittenKeys
 
 KINDS = ("provider", "type")
 """A mapping that names its kind by one of these keys is a whole value: the keys of one lock mean nothing to another."""

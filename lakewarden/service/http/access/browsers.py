@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lakewarden.service.http.access.clients import client_of
-from lakewarden.service.http.problems import refusal_answer
-from lakewarden.service.model.refusals import FOREIGN_ORIGIN, UNKNOWN_HOST, OnRefusal, Refusal
+from lakewarden.service.http.access.callers import client_of
+from lakewarden.service.http.errors import refusal_answer
+from lakewarden.service.model.problems import FOREIGN_ORIGIN, UNKNOWN_HOST, OnRefusal, Refusal
 
 _ONLY_ASKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PRIVATE_NAMES = (".localhost", ".svc", ".cluster.local")

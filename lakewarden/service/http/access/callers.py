@@ -8,16 +8,17 @@ from concurrent.futures import Future
 from functools import partial
 from urllib.parse import urlencode
 
+import structlog
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakewarden.planners.hooks import HookKey
-from lakewarden.service.http.access.clients import client_of
-from lakewarden.service.http.problems import refusal_answer
+from lakewarden.service.events import Sampler
+from lakewarden.service.http.errors import refusal_answer
 from lakewarden.service.model.access import LOCAL, Caller
-from lakewarden.service.model.refusals import (
+from lakewarden.service.model.problems import (
     ISSUER_AWAY,
     NO_KEY,
     TWO_KEYS,
@@ -26,6 +27,32 @@ from lakewarden.service.model.refusals import (
     OnRefusal,
     Refusal,
 )
+
+# The addresses of clients, and what becomes of their refusals: they are counted, and logged a few times a minute.
+
+log = structlog.get_logger(__name__)
+
+Count = Callable[[str, str], None]
+"""Counts one refusal of a port, by its kind."""
+
+
+def client_of(scope: Scope) -> str:
+    """Return the address of the client of a request. Empty if it is not known."""
+    return str((scope.get("client") or ("",))[0])
+
+
+def told_of(port: str, count: Count) -> OnRefusal:
+    """Return the function that counts and logs the refusals of a port."""
+    sampler = Sampler()
+
+    def refused(kind: str, sender: str) -> None:
+        count(port, kind)
+        withheld = sampler.admit(kind)
+        if withheld is not None:
+            log.warning("http_refused", port=port, kind=kind, sender=sender, not_told_before=withheld)
+
+    return refused
+
 
 CALLER = "lakewarden.caller"
 """The key in an ASGI scope for the caller of its request."""

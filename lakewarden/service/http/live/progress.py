@@ -11,11 +11,10 @@ from enum import StrEnum
 from pydantic import BaseModel
 
 from lakewarden.executors.progress import RunProgress
-from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Step
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.estimate import PAST_RUNS, ends_at, estimate
+from lakewarden.service.rules.forecast import PAST_RUNS, ends_at, estimate
 
 _REMEMBERED = 256
 

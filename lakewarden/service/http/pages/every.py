@@ -7,14 +7,12 @@ from fastapi import FastAPI
 from lakewarden.planners.model.clock import Clock
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.callers import Identify
-from lakewarden.service.http.live.runs import LiveRuns
+from lakewarden.service.http.live.etags import LiveRuns
 from lakewarden.service.http.pages.answer import Rendering
 from lakewarden.service.http.pages.fleet import add_fleet
-from lakewarden.service.http.pages.history import add_history
-from lakewarden.service.http.pages.runs import add_runs
+from lakewarden.service.http.pages.history import add_history, add_runs
 from lakewarden.service.http.pages.sign_in import add_sign_in
-from lakewarden.service.http.pages.table import add_table
-from lakewarden.service.http.pages.writers import WriterPart
+from lakewarden.service.http.pages.table import WriterPart, add_table
 
 
 def add_pages(

@@ -18,8 +18,7 @@ from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.pages.answer import Rendering, address
 from lakewarden.service.http.query.lists import has_label
 from lakewarden.service.model.access import Role
-from lakewarden.service.page.facts import FactsOfTables, TableFacts
-from lakewarden.service.page.fleet import SORTS, fleet
+from lakewarden.service.page.facts import SORTS, FactsOfTables, TableFacts, fleet
 
 _ROWS = 100
 _RUNNING = 50

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 from urllib.parse import quote
@@ -11,21 +13,55 @@ from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Timeline
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.ports import SPARK, TableFormat
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import ApiError
 from lakewarden.service.http.pages.answer import Rendering, address
-from lakewarden.service.http.pages.writers import WriterPart
-from lakewarden.service.http.query.moments import ShownMoment
+from lakewarden.service.http.query.pages import ShownMoment
 from lakewarden.service.http.registered import registered
 from lakewarden.service.http.routes.explain import explained
 from lakewarden.service.http.routes.policies import policies_of
 from lakewarden.service.model.access import Role
+from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.page.facts import facts_of
-from lakewarden.service.reporting.picture.axis import SPANS, TimeRange, fitting, steady
-from lakewarden.service.reporting.picture.bars import bars
-from lakewarden.service.reporting.picture.svg import drawn
+from lakewarden.service.reporting.picture import SPANS, TimeRange, bars, drawn, fitting, steady
+from lakewarden.service.reporting.writer_options import options_of, written_out
+from lakewarden.service.rules.permits import worst_hold
+
+# What the writers of a table have to set, on its page.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownOptions:
+    """The options of a writer, ready to paste. If the settings of the table leave one open, `text` says which."""
+
+    engine: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriterPart:
+    """What the options of writers depend on beside the table. `url` is the address of the API as writers reach it."""
+
+    url: str
+    formats: Mapping[str, TableFormat]
+    with_keys: bool
+
+    def of(self, table: Table, runs: Sequence[Run]) -> ShownOptions:
+        """Return the options of a writer with the first engine of the format."""
+        table_format = self.formats[table.format]
+        engine = next(iter(table_format.writer_engines), SPARK)
+        held = worst_hold(run for run in runs if run.state is RunState.SUCCEEDED)
+        try:
+            body = options_of(table, table_format, engine=engine, url=self.url, held=held, with_key=self.with_keys)
+        except PermanentError as open_:
+            return ShownOptions(engine=engine.name, text=f"# {open_}")
+        return ShownOptions(engine=engine.name, text=written_out(body, None, syntax=engine.syntax))
+
 
 _NEWEST = 50
 _RUNS_SHOWN = 20

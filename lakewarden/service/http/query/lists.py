@@ -15,9 +15,8 @@ from lakewarden.planners.model.table import Mode, TableId
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
-from lakewarden.service.http.errors import ApiError, errors
-from lakewarden.service.http.live.runs import LiveRuns
-from lakewarden.service.http.problems import Answer
+from lakewarden.service.http.errors import Answer, ApiError, errors
+from lakewarden.service.http.live.etags import LiveRuns
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, cut, link_to_next
 from lakewarden.service.http.registered import tables_for
 from lakewarden.service.http.schemas import RunBody, TableBody, table_body

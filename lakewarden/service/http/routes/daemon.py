@@ -11,9 +11,8 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.redacted import Redacted
-from lakewarden.service.model.access import Role
-from lakewarden.service.model.acts import ActKind
-from lakewarden.service.model.configuring.reload import Reloading
+from lakewarden.service.model.access import ActKind, Role
+from lakewarden.service.model.configuring import Reloading
 
 
 class ConfigBody(BaseModel):

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Due, WouldRun
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.ports import SPARK, TableFormat
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import ApiError, errors
-from lakewarden.service.http.query.moments import Moment
+from lakewarden.service.http.query.pages import Moment
 from lakewarden.service.http.registered import answered, policy_of, registered
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.explain import PastExplanation, TableExplanation, explain, explain_past
 from lakewarden.service.reporting.explain.dry_run import DryRunExplanation, explain_dry_run
 from lakewarden.service.reporting.forecasts import of_run, of_table
+from lakewarden.service.reporting.writer_options import WriterOptionsBody, engine_of, options_of
+from lakewarden.service.rules.permits import worst_hold
 
 _ENDED = tuple(state for state in RunState if state.ended)
 
@@ -93,3 +99,30 @@ def explained(plane: ControlPlane, status: TableStatus, clock: Clock) -> TableEx
 
 def _last_run(plane: ControlPlane, table: TableId, service: Service) -> Run | None:
     return next(iter(plane.runs(table=table, service=service, states=_ENDED, limit=1)), None)
+
+
+# `GET /v1/tables/{table}/writer-options`: the options that a writer of a table must set beside Lakewarden.
+
+_RUNS_LOOKED_AT = 1000
+
+
+def add_writer_options(
+    app: FastAPI, plane: ControlPlane, *, url: str, formats: Mapping[str, TableFormat], with_keys: bool = False
+) -> None:
+    """Add the route. `url` is the address of the API, as writers reach it. `with_keys`: hooks need an API key."""
+    engines = list(dict.fromkeys(engine.name for one in formats.values() for engine in one.writer_engines))
+
+    known: Any = Query(default=SPARK.name, json_schema_extra={"enum": [*engines]})
+
+    @app.get(
+        "/v1/tables/{table}/writer-options", responses=errors(404, 409, 422, 503), openapi_extra=needs(Role.VIEWER)
+    )
+    def writer_options(table: str, engine: str = known) -> WriterOptionsBody:
+        """Return the options that a writer of the table must set. 409 if the settings of the table leave one open."""
+        status = registered(plane, table)
+        if engine not in engines:
+            raise HTTPException(422, f"{engine!r} is no engine: it is one of {', '.join(engines)}")
+        table_format = formats[status.table.format]
+        runs = plane.runs(table=status.table.id, states=(RunState.SUCCEEDED,), limit=_RUNS_LOOKED_AT)
+        writer = engine_of(status.table, table_format, engine)
+        return options_of(status.table, table_format, engine=writer, url=url, held=worst_hold(runs), with_key=with_keys)

@@ -16,7 +16,9 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import errors
-from lakewarden.service.http.registered import tables_for
+from lakewarden.service.http.query.pages import Page
+from lakewarden.service.http.registered import registered, tables_for
+from lakewarden.service.http.schemas import PendingBody, TableBody, pending_body, table_body
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.reasons import CATALOGUE
 from lakewarden.service.model.run import Run, RunState
@@ -240,3 +242,51 @@ def _foreign_services(statuses: Sequence[TableStatus]) -> list[ForeignServiceBod
         )
         for table, one in newest[:_MOST_NAMED]
     ]
+
+
+# `GET /v1/replicas`: the daemons on the store.
+
+
+class ReplicaBody(BaseModel):
+    """A daemon on the store. `here` is the one that answers."""
+
+    id: str
+    url: str
+    alive: bool
+    here: bool
+    tables: int
+
+
+class ReplicaPage(Page[ReplicaBody]):
+    """The replicas. There is one page."""
+
+
+def add_replicas(app: FastAPI, plane: ControlPlane) -> None:
+    """Add the route."""
+
+    @app.get("/v1/replicas", openapi_extra=needs(Role.VIEWER))
+    def replicas() -> ReplicaPage:
+        """Return the replicas on this store, as this replica knows them, each with the number of its tables."""
+        return ReplicaPage(
+            items=[ReplicaBody.model_validate(replica, from_attributes=True) for replica in plane.replicas()]
+        )
+
+
+# `/v1/tables/{table}`: one table.
+
+_VIEWER = needs(Role.VIEWER)
+
+
+def add_tables(app: FastAPI, plane: ControlPlane) -> None:
+    """Add the routes."""
+
+    @app.get("/v1/tables/{table}", responses=errors(404, 503), openapi_extra=_VIEWER)
+    def table(table: str) -> TableBody:
+        """Return one table with its health, its decisions and their reasons."""
+        found = registered(plane, table)
+        return table_body(found, polled_ago=plane.polled_ago(found.table.id))
+
+    @app.get("/v1/tables/{table}/pending", responses=errors(404, 503), openapi_extra=_VIEWER)
+    def pending(table: str) -> PendingBody:
+        """Return the table's pending instants."""
+        return pending_body(registered(plane, table))

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import assert_never
+
+from pydantic import BaseModel
 
 from lakewarden.planners.lock_proof import Evidence, summary
 from lakewarden.planners.model.instant import Instant, RunId, Service
-from lakewarden.planners.model.table import Policy, Table
+from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.table import Policy, Scheduling, Table
 from lakewarden.planners.model.view import TableView
+from lakewarden.planners.model.window import Weekday, Window
 from lakewarden.planners.services import plan_bytes
+from lakewarden.planners.settings import format_duration
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.rows import DecisionRow
-from lakewarden.service.model.run import Run
+from lakewarden.service.model.run import DecisionChange, Run
 from lakewarden.service.reporting.explain.bodies import (
     ActiveRunExplanation,
     BacklogExplanation,
@@ -29,11 +35,34 @@ from lakewarden.service.reporting.explain.bodies import (
     WriteFailureExplanation,
     WritersExplanation,
 )
-from lakewarden.service.reporting.explain.words import due_when, hours
 from lakewarden.service.rules.forecast import Forecast
 from lakewarden.service.rules.writer_failures import Blamed
-from lakewarden.service.state.rewrites import in_words
+from lakewarden.service.state.approvals import in_words
 from lakewarden.service.state.service_states import Retries
+
+# The conditions that make a service due, in words.
+
+
+def due_when(policy: Policy) -> str:
+    """Return what makes a service with this policy due: its trigger, or the plans of the writers of the table."""
+    left_alone = f"a writer's plan has waited for {format_duration(policy.grace)}"
+    match policy.schedule:
+        case Scheduling.DAEMON:
+            return policy.trigger.describe()
+        case Scheduling.WRITER:
+            return left_alone
+        case Scheduling.BOTH:
+            return f"{policy.trigger.describe()}, or {left_alone}"
+        case _:
+            assert_never(policy.schedule)
+
+
+def hours(window: Window) -> str:
+    """Return when a window is open: `22:00 to 06:00 UTC on mon, tue`."""
+    days = (
+        "" if window.days == frozenset(Weekday) else f" on {', '.join(day.name.lower() for day in sorted(window.days))}"
+    )
+    return f"{window.start:%H:%M} to {window.end:%H:%M} {window.zone.key}{days}"
 
 
 def explain(
@@ -268,3 +297,126 @@ def _ended(run: Run | None) -> EndedRunExplanation | None:
         run_seconds=None if took is None else took.total_seconds(),
         figures=dict(run.figures),
     )
+
+
+# Explain a past moment, from what the store has kept of it.
+
+_WIDTH = 16
+_SAYS = {
+    "Due": "DUE",
+    "NotDue": "not due",
+    "WouldRun": "WOULD RUN",
+    "Blocked": "BLOCKED",
+    "DoesNotApply": "does not apply",
+}
+
+
+class PastDecision(BaseModel):
+    """A decision of the past: `Due`, `NotDue`, `WouldRun`, `Blocked` or `DoesNotApply`, from `since` to `until`
+    (null: it still holds).
+
+    The numbers in its reason are those of its beginning.
+    """
+
+    decision: str
+    reason: str
+    remedy: str | None
+    again_at: datetime | None
+    since: datetime
+    until: datetime | None
+
+
+class PastRun(BaseModel):
+    """A run that had been requested and had not ended at the moment. `outcome` is how it ended later."""
+
+    id: str
+    service: str
+    reason: str
+    requested_by: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    outcome: str | None
+
+
+class PastServiceExplanation(BaseModel):
+    """One service at a past moment."""
+
+    decision: PastDecision | None
+    runs: list[PastRun]
+
+
+class PastExplanation(BaseModel):
+    """What was decided on a table at a past moment, and what ran. A service that nothing is known of is left out."""
+
+    table: str
+    at: datetime
+    services: dict[str, PastServiceExplanation]
+
+
+def past_decision(change: DecisionChange) -> PastDecision:
+    """Return a change of a decision as it is shown."""
+    decision = change.decision
+    return PastDecision(
+        decision=decision.decision,
+        reason=decision.reason,
+        remedy=decision.remedy,
+        again_at=decision.again_at,
+        since=decision.decided_at,
+        until=change.until,
+    )
+
+
+def explain_past(
+    table: str, at: datetime, *, decisions: Sequence[DecisionChange], runs: Sequence[Run]
+) -> PastExplanation:
+    """Return the explanation of a moment: the decisions that held, and the open runs."""
+    held = {change.decision.service: past_decision(change) for change in decisions}
+    names = sorted({*held, *(run.service for run in runs)})
+    return PastExplanation(
+        table=table,
+        at=at,
+        services={
+            service.value: PastServiceExplanation(
+                decision=held.get(service),
+                runs=[_run(run) for run in runs if run.service is service],
+            )
+            for service in names
+        },
+    )
+
+
+def _run(run: Run) -> PastRun:
+    return PastRun(
+        id=run.id,
+        service=run.service.value,
+        reason=run.reason,
+        requested_by=run.requested_by,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        outcome=run.outcome,
+    )
+
+
+def past_written_out(past: PastExplanation) -> str:
+    """Return the explanation of a moment as text, without a line break at its end."""
+    lines = [printable(f"{past.table}  at {past.at:%Y-%m-%d %H:%M:%S %Z}".rstrip())]
+    for service, known in past.services.items():
+        lines += ["", service, *(f"  {about:<{_WIDTH}}{printable(says)}".rstrip() for about, says in _said(known))]
+    if not past.services:
+        lines.append("\nnothing is known of that moment: no decision is kept from before it")
+    return "\n".join(lines)
+
+
+def _said(known: PastServiceExplanation) -> Sequence[tuple[str, str]]:
+    lines = []
+    if (decision := known.decision) is not None:
+        lines.append((_SAYS.get(decision.decision, decision.decision), decision.reason))
+        lines += [("", f"remedy: {decision.remedy}")] if decision.remedy else []
+        until = "still" if decision.until is None else f"until {decision.until:%Y-%m-%d %H:%M:%S}"
+        lines.append(("held", f"since {decision.since:%Y-%m-%d %H:%M:%S}, {until}"))
+    for run in known.runs:
+        end = "it is active" if run.ended_at is None else f"ended at {run.ended_at:%H:%M:%S}: {run.outcome}"
+        lines.append(("run", f"{run.id}, {'queued' if run.started_at is None else 'started'}; {end}"))
+    return lines

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.service.rules.forecast import Basis
 
 

@@ -17,7 +17,7 @@ from lakewarden.service.reporting.explain.bodies import (
     TableExplanation,
     WritersExplanation,
 )
-from lakewarden.service.reporting.quantities import size, span
+from lakewarden.service.reporting.forecasts import size, span
 from lakewarden.service.rules.forecast import Basis
 
 _WIDTH = 16

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from lakewarden.planners.model.table import Table
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.model.found import FoundTables
 
 

@@ -13,9 +13,9 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.control.plane import ControlPlane
-from lakewarden.service.events.listener import Listeners
+from lakewarden.service.events import Listeners
 from lakewarden.service.model.heard import HeardHook
-from lakewarden.service.model.refusals import ENDED, REFUSALS
+from lakewarden.service.model.problems import ENDED, REFUSALS
 from lakewarden.service.reporting.metrics.leases import DiscoveryMetrics, LeaseMetrics
 from lakewarden.service.reporting.metrics.runs import RunMetrics
 from lakewarden.service.reporting.metrics.scrape import Scrape

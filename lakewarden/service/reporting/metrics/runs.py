@@ -9,13 +9,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from lakewarden.executors.contract import Granted, Permit, Wait
 from lakewarden.planners.model.decision import Decision
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Table
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.metrics.fleet import DECISIONS
-from lakewarden.service.rules.lock_holds import lock_bounds
+from lakewarden.service.rules.permits import lock_bounds
 
 _DURATIONS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
 _WAITS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 600)

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.reporting.metrics.families import OTHER
 from lakewarden.service.rules.writer_failures import Blamed
 

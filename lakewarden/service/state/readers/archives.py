@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from lakewarden.planners.model.errors import TemporaryError, UnknownError
+from lakewarden.planners.model.instant import ArchivePage
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.ports import NoArchiveError
-from lakewarden.planners.reading.archive import ArchiveAnswer, ArchiveRequest
 from lakewarden.planners.reading.board import shared_memory
 from lakewarden.planners.reading.frames import Frames, checked, framed
+from lakewarden.planners.reading.observing import ArchiveAnswer, ArchiveRequest
 from lakewarden.planners.reading.process import Hello
 from lakewarden.planners.storage.settings import StoreSettings
-from lakewarden.service.config.reading import ReadingSettings
+from lakewarden.service.config.document import ReadingSettings
 from lakewarden.service.state.readers.child import COMMAND
 
 MOST_AT_ONCE = 2

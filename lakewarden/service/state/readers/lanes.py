@@ -15,8 +15,7 @@ from datetime import datetime
 
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.reading.observing import ObservationRequest
-from lakewarden.service.state.readers.child import ReaderProcess
-from lakewarden.service.state.readers.children import Children
+from lakewarden.service.state.readers.child import Children, ReaderProcess
 from lakewarden.service.state.readers.threads import place_of
 
 

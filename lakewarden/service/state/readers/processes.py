@@ -25,9 +25,8 @@ from lakewarden.planners.model.errors import LakewardenError, TemporaryError, Un
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ObservationRequest, ReadFailure
 from lakewarden.planners.storage.settings import StoreSettings
-from lakewarden.service.config.reading import ReadingSettings
-from lakewarden.service.state.readers.child import COMMAND, KILLED, ReaderProcess
-from lakewarden.service.state.readers.children import Children
+from lakewarden.service.config.document import ReadingSettings
+from lakewarden.service.state.readers.child import COMMAND, KILLED, Children, ReaderProcess
 from lakewarden.service.state.readers.lanes import QuickLane, RemoteLane, SlowLane, is_remote
 from lakewarden.service.state.readers.port import Answered, EndReason
 

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.postgres_connection import BoundedConnection
 from lakewarden.service.store.settings import DatabaseSettings
+from lakewarden.service.store.sql.database import migrate
 from lakewarden.service.store.sql.errors import translated
-from lakewarden.service.store.sql.migrating import migrate
 from lakewarden.service.store.sql.store import SqlStore
 
 

@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from lakewarden.service.model.replica import Replica, ReplicaId
 from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.sharing import shared_out
-from lakewarden.service.store.sql import dialects, schema
-from lakewarden.service.store.sql.database import Database
-from lakewarden.service.store.sql.dialects import from_now
+from lakewarden.service.store.sql import database, schema
+from lakewarden.service.store.sql.database import Database, from_now
 
 _replicas, _shares, _dirty = schema.replicas.c, schema.shares.c, schema.dirty.c
 _LAPSED = _replicas.lease_until <= from_now()
@@ -45,7 +44,7 @@ class SqlReplicas(Database):
                 others = sa.update(schema.replicas).where(_replicas.id != replica.id, _replicas.ended_at.is_(None))
                 connection.execute(others.values(ended_at=from_now()))
             # A call without an answer is made again. A lease that has ended since stays ended.
-            joining = dialects.insert(connection, schema.replicas).on_conflict_do_nothing()
+            joining = database.insert(connection, schema.replicas).on_conflict_do_nothing()
             connection.execute(
                 joining.values(
                     id=replica.id,
@@ -119,7 +118,7 @@ class SqlReplicas(Database):
         if not locations:
             return
         with self._write() as connection:
-            marking = dialects.insert(connection, schema.dirty).on_conflict_do_nothing()
+            marking = database.insert(connection, schema.dirty).on_conflict_do_nothing()
             connection.execute(marking, [{"location": location} for location in sorted(set(locations))])
 
     def take_dirty(self, replica: ReplicaId) -> frozenset[str]:

@@ -10,16 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.port import SupersededError
-from lakewarden.service.store.sql import dialects, schema
-from lakewarden.service.store.sql.database import Database
-from lakewarden.service.store.sql.dialects import from_now
+from lakewarden.service.store.sql import database, schema
+from lakewarden.service.store.sql.database import Database, from_now
 from lakewarden.service.store.sql.replicas import check_dead, check_owns
 
 _RECENT = 1000
@@ -37,8 +35,8 @@ class SqlRuns(Database):
             found = connection.execute(active).first()
             if found is not None:
                 return _run(found)
-            adding = dialects.insert(connection, schema.runs).values(
-                number=dialects.next_number(connection), **_columns(run)
+            adding = database.insert(connection, schema.runs).values(
+                number=database.next_number(connection), **_columns(run)
             )
             unless_there = adding.on_conflict_do_nothing(index_elements=["identity", "service"], index_where=_OPEN)
             if connection.execute(unless_there.returning(_runs.id)).first() is not None:
@@ -211,7 +209,7 @@ def _epoch(connection: sa.Connection, identity: str, service: Service) -> int:
 
 def _raise_epoch(connection: sa.Connection, run: Run, *, owner: ReplicaId, at: datetime | sa.ColumnElement[Any]) -> int:
     """Give the lease of a run to an owner, and return its new epoch."""
-    taking = dialects.insert(connection, schema.leases).values(
+    taking = database.insert(connection, schema.leases).values(
         identity=run.identity, service=run.service, epoch=1, owner=owner, claimed_at=at
     )
     taken = taking.on_conflict_do_update(

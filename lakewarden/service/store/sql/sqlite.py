@@ -12,8 +12,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
+from lakewarden.service.store.sql.database import migrate
 from lakewarden.service.store.sql.errors import AwayError, translated
-from lakewarden.service.store.sql.migrating import migrate
 from lakewarden.service.store.sql.store import SqlStore
 
 _PRIVATE = 0o600

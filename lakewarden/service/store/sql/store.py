@@ -2,13 +2,240 @@
 
 from __future__ import annotations
 
-from lakewarden.service.store.sql.acts import SqlActs, SqlRegistrations
-from lakewarden.service.store.sql.forgetting import SqlForgetting
-from lakewarden.service.store.sql.history import SqlHistory
-from lakewarden.service.store.sql.keys import SqlKeys
-from lakewarden.service.store.sql.notes import SqlNotes
-from lakewarden.service.store.sql.replicas import SqlReplicas
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.model.access import Act, ActKind, KeyRow, Role
+from lakewarden.service.model.configuring import RegistrationRow
+from lakewarden.service.store.port import UNSEEN_AT_LEAST
+from lakewarden.service.store.sql import schema
+from lakewarden.service.store.sql.database import Database, put
+from lakewarden.service.store.sql.notes import SqlHistory, SqlNotes
+from lakewarden.service.store.sql.replicas import ALIVE, SqlReplicas
 from lakewarden.service.store.sql.runs import SqlRuns
+
+# The API keys in a store on a database.
+
+_key = schema.api_keys.c
+
+
+class SqlKeys(Database):
+    """Keeps the hashes of API keys."""
+
+    def keep_api_key(self, row: KeyRow) -> None:
+        """Add an API key."""
+        with self._write() as connection:
+            connection.execute(sa.insert(schema.api_keys).values(asdict(row) | {"tables": list(row.tables)}))
+
+    def revoke_api_key(self, key: str, *, at: datetime) -> bool:
+        """Revoke an API key."""
+        revoked = sa.update(schema.api_keys).where(_key.id == key, _key.revoked_at.is_(None)).values(revoked_at=at)
+        with self._write() as connection:
+            return connection.execute(revoked).rowcount > 0
+
+    def api_keys(self) -> Sequence[KeyRow]:
+        """Return every API key."""
+        query = sa.select(schema.api_keys).order_by(_key.created_at, _key.id)
+        with self._read() as connection:
+            return [
+                KeyRow(**{**row._mapping, "role": Role(row.role), "tables": tuple(row.tables)})  # noqa: SLF001
+                for row in connection.execute(query)
+            ]
+
+
+# The audit log in a store on a database, the registered tables, and the answers to requests that act.
+
+_act = schema.acts.c
+_registration = schema.registrations.c
+
+
+class SqlActs(Database):
+    """Keeps acts, and never changes one."""
+
+    def note_act(self, act: Act) -> None:
+        """Add an act."""
+        with self._write() as connection:
+            _note(connection, act)
+
+    def acts(self, *, table: TableId | None = None, before: int | None = None, limit: int = 100) -> Sequence[Act]:
+        """Return acts, the newest first."""
+        query = sa.select(schema.acts).order_by(_act.number.desc()).limit(limit)
+        if table is not None:
+            query = query.where(_act.table_id == table)
+        if before is not None:
+            query = query.where(_act.number < before)
+        with self._read() as connection:
+            return [_read(row) for row in connection.execute(query)]
+
+    def forget_acts(self, *, before: datetime, most: int) -> int:
+        """Delete up to `most` old acts."""
+        old = sa.select(_act.number).where(_act.at < before).order_by(_act.number).limit(most)
+        with self._write() as connection:
+            numbers = connection.scalars(old).all()
+            connection.execute(sa.delete(schema.acts).where(_act.number.in_(numbers)))
+            return len(numbers)
+
+
+def _read(row: sa.Row[Any]) -> Act:
+    values = dict(row._mapping)  # noqa: SLF001 - the public name in SQLAlchemy
+    table, service = values.pop("table_id"), values.pop("service")
+    return Act(
+        **{**values, "kind": ActKind(row.kind)},
+        table=None if table is None else TableId(table),
+        service=None if service is None else Service(service),
+    )
+
+
+def _note(connection: sa.Connection, act: Act) -> None:
+    values = asdict(act)
+    del values["number"]
+    connection.execute(sa.insert(schema.acts).values(table_id=values.pop("table"), **values))
+
+
+class SqlRegistrations(Database):
+    """Keeps one row for each table that was ever registered over the API."""
+
+    def keep_registration(self, row: RegistrationRow, *, act: Act) -> bool:
+        """Keep a registration with its act."""
+        newest = sa.select(sa.func.coalesce(sa.func.max(_registration.number), 0))
+        with self._write() as connection:
+            connection.execute(sa.select(schema.store.c.identity).with_for_update())  # one replica after the other
+            if connection.scalar(newest) != row.number - 1:
+                return False
+            values = asdict(row)
+            put(connection, schema.registrations, [{"table_id": values.pop("table"), **values}])
+            _note(connection, act)
+            return True
+
+    def registrations(self, *, after: int = 0) -> Sequence[RegistrationRow]:
+        """Return the registrations that were changed later."""
+        query = sa.select(schema.registrations).where(_registration.number > after).order_by(_registration.number)
+        with self._read() as connection:
+            return [
+                RegistrationRow(table=TableId(row.table_id), entry=row.entry, number=row.number, by=row.by, at=row.at)
+                for row in connection.execute(query)
+            ]
+
+
+# The deletion of old rows in steps. Each step is a short transaction of its own.
+#
+# A statement over a whole history exceeds every limit on statements, and blocks other writers while it runs.
+
+STEP = 200
+"""How many rows one step reads. On a disk that synchronises this takes some ten milliseconds."""
+
+_runs, _leases, _replicas, _seen = schema.runs.c, schema.leases.c, schema.replicas.c, schema.registered.c
+_ABOUT_TABLES = (
+    schema.decisions,
+    schema.decision_changes,
+    schema.service_states,
+    schema.approvals,
+    schema.rewrites,
+    schema.lock_proofs,
+    schema.writer_signs,
+    schema.folders,
+)
+
+
+class SqlForgetting(Database):
+    """Deletes old rows."""
+
+    def forget(self, *, registered: Mapping[TableId, str], at: datetime, keep: timedelta) -> Iterator[int]:
+        """Delete in steps. After each step yield the number of deleted runs."""
+        before, unseen = at - keep, at - max(keep, UNSEEN_AT_LEAST)
+        yield from self._note(registered, at)
+        yield from self._forget_runs(before=before, unseen=unseen)
+        yield from self._forget_tables(unseen=unseen)
+        yield from self._forget_leases(before=unseen)
+        yield self._forget_replicas(before=before)
+
+    def _note(self, registered: Mapping[TableId, str], at: datetime) -> Iterator[int]:
+        """Note the tables that are registered now, and those that only have decisions."""
+        decided = sa.select(schema.decisions.c.table_id).distinct()
+        known = sa.select(_seen.table_id)
+        with self._write() as connection:
+            newest = connection.scalar(sa.select(sa.func.max(_seen.seen_at)))
+            if newest is not None and newest < at - UNSEEN_AT_LEAST:  # no replica was here to register tables
+                connection.execute(sa.update(schema.registered).values(seen_at=at))
+            unknown = connection.scalars(decided.where(schema.decisions.c.table_id.not_in(known))).all()
+            put(connection, schema.registered, [{"table_id": one, "location": "", "seen_at": at} for one in unknown])
+        rows = iter([{"table_id": table, "location": place, "seen_at": at} for table, place in registered.items()])
+        while some := [*islice(rows, STEP)]:
+            with self._write() as connection:
+                put(connection, schema.registered, some)
+            yield 0
+
+    def _forget_runs(self, *, before: datetime, unseen: datetime) -> Iterator[int]:
+        """Go through the runs by their numbers, the oldest first, up to those that were requested after `before`."""
+        newer = schema.runs.alias()
+        followed = sa.exists().where(
+            newer.c.table_id == _runs.table_id, newer.c.service == _runs.service, newer.c.number > _runs.number
+        )
+        of_no_table = _runs.table_id.in_(sa.select(_seen.table_id).where(_seen.seen_at < unseen))
+        after = -1
+        while True:
+            step = sa.select(_runs.number, _runs.created_at, _runs.ended_at).where(_runs.number > after)
+            with self._write() as connection:
+                rows = connection.execute(step.order_by(_runs.number).limit(STEP)).all()
+                if not any(min(row.created_at, row.ended_at or row.created_at) < before for row in rows):
+                    return
+                first, after = rows[0].number, rows[-1].number
+                old = sa.delete(schema.runs).where(_runs.number.between(first, after), _runs.ended_at < before)
+                forgotten = connection.execute(old.where(followed | of_no_table)).rowcount
+            yield forgotten
+
+    def _forget_tables(self, *, unseen: datetime) -> Iterator[int]:
+        """Delete the rows of tables that no replica has registered for long. Pauses stay, because operators end
+        them.
+        """
+        has_runs = sa.exists().where(_runs.table_id == _seen.table_id)
+        gone = sa.select(_seen.table_id).where(_seen.seen_at < unseen, ~has_runs).order_by(_seen.table_id).limit(STEP)
+        while True:
+            with self._write() as connection:
+                tables = connection.scalars(gone).all()
+                for notes in (*_ABOUT_TABLES, schema.registered):
+                    connection.execute(sa.delete(notes).where(notes.c.table_id.in_(tables)))
+            if not tables:
+                break
+            yield 0
+        with self._write() as connection:
+            known = sa.select(_seen.location)
+            connection.execute(sa.delete(schema.dirty).where(schema.dirty.c.location.not_in(known)))
+        yield 0
+
+    def _forget_leases(self, *, before: datetime) -> Iterator[int]:
+        """Delete the leases without runs. A late result of their owner is rejected, because its run is not known."""
+        has_runs = sa.exists().where(_runs.identity == _leases.identity, _runs.service == _leases.service)
+        key = sa.tuple_(_leases.identity, _leases.service)
+        after = ("", "")
+        while True:
+            step = sa.select(_leases.identity, _leases.service).where(key > sa.tuple_(*after)).order_by(*key)
+            with self._write() as connection:
+                rows = connection.execute(step.limit(STEP)).all()
+                if not rows:
+                    return
+                last = (rows[-1].identity, rows[-1].service)
+                some = sa.delete(schema.leases).where(key > sa.tuple_(*after), key <= sa.tuple_(*last))
+                connection.execute(some.where(_leases.claimed_at < before, ~has_runs))
+            after = last
+            yield 0
+
+    def _forget_replicas(self, *, before: datetime) -> int:
+        """Delete dead replicas, if they have no run that has not ended."""
+        owners = sa.select(_runs.owner).where(_runs.ended_at.is_(None), _runs.owner.is_not(None))
+        dead = sa.delete(schema.replicas).where(
+            _replicas.joined_at < before, ~ALIVE, _replicas.id.not_in(owners.scalar_subquery())
+        )
+        with self._write() as connection:
+            connection.execute(dead)
+        return 0
 
 
 class SqlStore(SqlRuns, SqlReplicas, SqlNotes, SqlHistory, SqlKeys, SqlActs, SqlRegistrations, SqlForgetting):

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pyiceberg.catalog.hive import HiveCatalog as Writer
 from pyiceberg.catalog.sql import SqlCatalog
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.model.errors import PermanentError, TemporaryError

@@ -17,8 +17,7 @@ from pydantic import TypeAdapter
 from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Outcome, Succeeded
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING, suffering
 from tests.support.waiting import eventually
 

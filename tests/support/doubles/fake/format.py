@@ -8,8 +8,7 @@ from typing import Any
 
 from lakewarden.planners.formats.by_path import NamedByPath
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker, TableIdentity, TableView, WriterActivity
 from lakewarden.planners.ports import (

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Instant, InstantKind, PlanSize, RunId, Service, State
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Instant, InstantKind, PlanSize, RunId, Service, State, Timeline
 from lakewarden.planners.model.view import Backlog, TableView, WriteFailure
 from lakewarden.planners.ports import (
     FileEntry,

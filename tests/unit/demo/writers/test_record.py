@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.demo.writers import orders
-from lakewarden.demo.writers.record import Ending, RecordWriter, Row, merged, read_record
+from lakewarden.demo.writers.orders import Ending, RecordWriter, Row, merged, read_record
 
 
 def upsert(key: str, value: int) -> Row:

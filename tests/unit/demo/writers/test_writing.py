@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from lakewarden.demo.writers.record import Ending, Row, read_record
+from lakewarden.demo.writers.orders import Ending, Row, read_record
 from lakewarden.demo.writers.writing import write_on
 
 STREAM = [(Row(key=f"order-{number}", partition="north", value=number),) for number in range(1, 10)]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.contract import Assignment, Blame, Ended, Lost, PoolEvent, Succeeded, Yielded
-from lakewarden.executors.pool.breaker import ProfileBreaker
 from lakewarden.executors.pool.session_pool import WorkerPool
+from lakewarden.executors.pool.supervision import ProfileBreaker
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError

@@ -16,7 +16,7 @@ from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.programs.hudi.client.errors import meaning
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.service.ownership.data_folder import DataFolder
 
 NO_SPACE = [

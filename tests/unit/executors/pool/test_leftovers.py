@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.identity import ProcessIdentity
-from lakewarden.executors.pool.leftovers import VARIABLE, Marks
+from lakewarden.executors.pool.process import VARIABLE, Marks
 
 _Start = Callable[..., subprocess.Popen[str]]
 _ENDLESS = "import signal; print('on', flush=True); signal.pause()"
@@ -98,7 +98,7 @@ def test_what_does_not_end_is_remembered_for_the_next_start(
     """
     first = Marks(tmp_path).renew()
     left = start(first)
-    monkeypatch.setattr("lakewarden.executors.pool.leftovers._TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr("lakewarden.executors.pool.process._TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda descriptor, signal: None)
 
     Marks(tmp_path).renew()

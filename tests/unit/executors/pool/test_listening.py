@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lakewarden.executors.contract import Asked, Assignment, Lost, PoolEvent, WorkerEnd
-from lakewarden.executors.pool.listening import Listening, WorkerLine
-from lakewarden.executors.pool.run_logs import RunLogs
+from lakewarden.executors.pool.listening import Listening, RunLogs, WorkerLine
 from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import RunId, Service

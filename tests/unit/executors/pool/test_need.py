@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.contract import WorkerEnd
-from lakewarden.executors.pool.need import WorkerNeed
 from lakewarden.executors.pool.session_pool import WorkerPool
-from lakewarden.executors.pool.supervision import Wear
+from lakewarden.executors.pool.supervision import Wear, WorkerNeed
 from lakewarden.executors.profile import SparkProfile
 from tests.support.pool import light_worker
 from tests.support.waiting import eventually

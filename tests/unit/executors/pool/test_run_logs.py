@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.executors.pool.run_logs import LogLine, RunLogs
+from lakewarden.executors.pool.listening import LogLine, RunLogs
 from lakewarden.planners.model.instant import RunId
 
 RUN = RunId("0193-run")

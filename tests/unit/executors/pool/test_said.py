@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.executors.pool.said import said
-from lakewarden.planners.model.credentials import hide
+from lakewarden.executors.pool.listening import said
+from lakewarden.planners.model.printable import hide
 
 
 def test_a_line_of_the_worker_has_its_run_and_its_facts() -> None:

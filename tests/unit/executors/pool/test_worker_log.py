@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.pool.worker_log import READ_AT_ONCE_BYTES, LogTail, keep_within
+from lakewarden.executors.pool.process import READ_AT_ONCE_BYTES, LogTail, keep_within
 
 
 def test_a_log_within_its_limit_is_left_alone(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from lakewarden.executors.programs.hudi.client import config
 from lakewarden.executors.programs.hudi.client.errors import LockHeldError, meaning
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.planners.formats.hudi.indexes.indexes import Indexes, switches
-from lakewarden.planners.formats.hudi.options.ours import why_not
 from lakewarden.planners.formats.hudi.options.service_options import (
     CleanOptions,
     CleanPolicy,
@@ -31,9 +30,10 @@ from lakewarden.planners.formats.hudi.options.table_options import (
     Lock,
     StorageLock,
     ZookeeperLock,
+    why_not,
 )
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.planners.registry import FORMATS
 
 PROPERTIES = {

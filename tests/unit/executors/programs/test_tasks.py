@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from lakewarden.executors.programs.tasks import carry_out
+from lakewarden.executors.programs.bracket import carry_out
 
 
 def test_as_many_tasks_are_under_way_as_asked_for_and_each_is_done_once() -> None:

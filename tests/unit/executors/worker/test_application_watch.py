@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.executors.worker.application_watch import _look, gone_from
+from lakewarden.executors.worker.main import _look, gone_from
 
 APP = "app-20261124040607-0000"
 ACTIVE = {"status": "ALIVE", "activeapps": [{"id": APP, "state": "WAITING"}], "completedapps": []}

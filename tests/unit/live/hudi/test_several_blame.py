@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lakewarden.demo.writers.record import Batch, Ending
+from lakewarden.demo.writers.orders import Batch, Ending
 from lakewarden.service.http.schemas import RunBody
 from live.hudi.several.blame import Blame, Told, disagreements, judge
 from live.hudi.several.timeline_watcher import Seen

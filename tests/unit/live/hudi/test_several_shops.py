@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.demo.writers.orders import day_by_count
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row, day_by_count
 from live.hudi.several.shops import WARM_DAYS, sales
 
 

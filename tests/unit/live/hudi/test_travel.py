@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lakewarden.demo.writers.record import Batch, Ending, Record, Row
+from lakewarden.demo.writers.orders import Batch, Ending, Record, Row
 from live.hudi.travel import Commit, batch_of, commits, earliest_retained, overtakings, rows_at
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakewarden.demo.writers.record import Batch, Ending
+from lakewarden.demo.writers.orders import Batch, Ending
 from live.iceberg.blame import caused_by_us
 from tests.support.daemon.run_bodies import NOON, a_run_told
 

@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField, StringType
 
 from lakewarden.demo.formats.iceberg.appender import AppendCommitter
-from lakewarden.demo.writers.record import Batch, Ending, Record, RecordWriter, Row, read_record
+from lakewarden.demo.writers.orders import Batch, Ending, Record, RecordWriter, Row, read_record
 from live.iceberg.travel import acknowledged_by, begun_by, travel
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from lakewarden.demo.formats.iceberg.demo import NAMESPACE
 from lakewarden.demo.report import Range
-from lakewarden.demo.writers.record import Record, RecordWriter, read_record
+from lakewarden.demo.writers.orders import Record, RecordWriter, read_record
 from lakewarden.demo.writers.writing import Committer
 from live.iceberg.together.appends import MARKED_EVERY, BranchedCommitter, MovingCommitter, StagedCommitter, marked
 from live.iceberg.together.incremental import HistoryGoneError, IncrementalReader

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.demo.writers.record import Batch, Ending, Record, Row
+from lakewarden.demo.writers.orders import Batch, Ending, Record, Row
 from live.paimon.history import SnapshotsSeen
 from live.paimon.plain_reader import PlainReader
 from live.paimon.travel import travel

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 from live.paimon.plain_reader import PlainReader
 from tests.support.paimon.paimon_rows import DELETE, INSERT, OrdersTable
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.inflating import CutOffError, gunzipped, unpacked
-from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.decoding.json_stream import from_json
 
 HOSTILE: dict[str, Callable[[], bytes]] = {
     "a million levels": lambda: b"[" * 900_000 + b"]" * 900_000,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakewarden.planners.decoding.numbers import count, counted, long, moment
+from lakewarden.planners.decoding.json_stream import count, counted, long, moment
 
 ANYTHING = (
     st.none()

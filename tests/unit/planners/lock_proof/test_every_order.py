@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.lock_proof import Evidence, ProofState, judged
 from lakewarden.planners.model.instant import State
-from lakewarden.planners.model.lock import LockReading, LockSample
+from lakewarden.planners.model.proof import LockReading, LockSample
 from tests.support.values import NOW, a_view, an_instant
 
 Steps = Iterator[None]

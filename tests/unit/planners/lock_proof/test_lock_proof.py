@@ -21,9 +21,8 @@ from lakewarden.planners.lock_proof import (
     summary,
     unproved,
 )
-from lakewarden.planners.model.instant import InstantKind, RunId, Service, State
-from lakewarden.planners.model.lock import LockReading, LockSample
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import InstantKind, RunId, Service, State, Timeline
+from lakewarden.planners.model.proof import LockReading, LockSample
 from lakewarden.planners.model.view import TableView
 from tests.support.values import NOW, a_view, an_instant
 

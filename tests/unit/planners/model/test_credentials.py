@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.model.credentials import names_a_secret, without_credentials
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.model.printable import names_a_secret, without_credentials
 from lakewarden.planners.storage.settings import Secret
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.timeline import Fate, Timeline
+from lakewarden.planners.model.instant import Fate, RunId, Service, Timeline
 from tests.support.values import an_instant
 
 RUN = RunId("r1")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import TemporaryError, UnknownError
-from lakewarden.planners.model.lock import LockReading, LockSample
+from lakewarden.planners.model.proof import LockReading, LockSample
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.reading.frames import LARGEST_BYTES, Frames, checked, framed
 from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ReadFailure

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
-from lakewarden.planners.storage.new_files import create_whole, open_folder
+from lakewarden.planners.storage.local import create_whole, open_folder
 
 
 def test_a_file_appears_with_its_content_and_nothing_beside_it(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import Storages
-from lakewarden.planners.storage.clients import open_client
 from lakewarden.planners.storage.settings import (
     AzureStore,
     GcsStore,
@@ -23,6 +22,7 @@ from lakewarden.planners.storage.settings import (
     StoreSettings,
     setting_of,
 )
+from lakewarden.planners.storage.storages import open_client
 
 STORES: TypeAdapter[tuple[StoreSettings, ...]] = TypeAdapter(tuple[StoreSetting, ...])
 NOWHERE = "http://127.0.0.1:1"

@@ -7,7 +7,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, address_of
+from lakewarden.planners.formats.iceberg.metadata.parsing import Spelling, address_of
 from lakewarden.planners.storage.locations import as_hadoop_reads, by_key
 from lakewarden.planners.storage.remote import FsspecStorage
 

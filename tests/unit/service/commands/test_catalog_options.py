@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.cli import main
-from lakewarden.cli.codes import Code
+from lakewarden.cli.options import Code
 from lakewarden.planners.model.table import Table
 from lakewarden.service.config.loading import load
 from tests.support.catalogs.metastore import PLAIN, MetastoreInMemory

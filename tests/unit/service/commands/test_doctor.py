@@ -16,10 +16,10 @@ import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lakewarden.cli import main
-from lakewarden.cli.codes import Code
+from lakewarden.cli.options import Code
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.proof import ProofResult, proved
-from lakewarden.service.commands.checks import at_once, in_time
+from lakewarden.service.commands.doctor import at_once, in_time
 from tests.support.hudi.hudi_table import HudiTable
 
 

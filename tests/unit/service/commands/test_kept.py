@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.commands.lake_facts import kept_by_cleans
+from lakewarden.service.commands.report import kept_by_cleans
 from tests.support.hudi.hudi_look import made
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from lakewarden.cli import main
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.service.model.access import Caller, Role
-from lakewarden.service.model.acts import Act, ActKind
+from lakewarden.service.model.access import Act, ActKind, Caller, Role
 from lakewarden.service.state.api_keys import PUBLIC_KEYS, ApiKeys
 from lakewarden.service.store.sql.sqlite import open_sqlite
 

@@ -18,7 +18,7 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.commands.observing import as_served, observed
 from lakewarden.service.commands.report import LakeReport, ReportOptions, report_of
 from lakewarden.service.commands.report_printing import document_of, page_of, print_report, text_of
-from lakewarden.service.config.reading import ReadingSettings
+from lakewarden.service.config.document import ReadingSettings
 from lakewarden.service.model.reasons import CODES
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"

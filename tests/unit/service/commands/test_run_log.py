@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from lakewarden.client import Client
-from lakewarden.executors.pool.run_logs import LogLine, RunLogs
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.executors.pool.listening import LogLine, RunLogs
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.service.commands.run import print_log
 from tests.unit.service.http.conftest import ServedDaemon, make_served
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.cli import main
-from lakewarden.cli.codes import Code
+from lakewarden.cli.options import Code
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import Storages
@@ -20,7 +20,7 @@ from lakewarden.service.commands.first_file import first_file, sound_file
 from lakewarden.service.config.loading import examine, load
 from lakewarden.service.config.problems import Weight
 from lakewarden.service.config.settings import TABLE_ID
-from lakewarden.service.control.sources import sources_of
+from lakewarden.service.control.discovery import sources_of
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 ZOOKEEPER = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from lakewarden.cli import main
-from lakewarden.cli.codes import Code
-from lakewarden.demo.process import free_port
+from lakewarden.cli.options import Code
+from lakewarden.demo.daemon import free_port
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.commands.first_file import first_file
-from lakewarden.service.config.layers.path_hash import path_hash
+from lakewarden.service.config.layers.templates import path_hash
 from lakewarden.service.config.loading import load
 from tests.support.hudi.hudi_look import made
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakewarden.planners.model.table import Mode
-from lakewarden.service.config.facts import AT_ONCE, Facts, answered, gather, place_of
+from lakewarden.service.config.checks import AT_ONCE, Facts, answered, gather, place_of
 from lakewarden.service.config.loading import Examination, examine
 from lakewarden.service.config.problems import Weight, named
 

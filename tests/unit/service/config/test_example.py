@@ -14,7 +14,7 @@ from docs import settings
 from lakewarden.planners.model.table import Mode
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage.settings import Secret
-from lakewarden.service.config.facts import Facts, place_of
+from lakewarden.service.config.checks import Facts, place_of
 from lakewarden.service.config.loading import examine, load
 from lakewarden.service.config.problems import Weight
 from lakewarden.service.config.settings import Configuration

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.model.errors import PermanentError
+from lakewarden.service.config.checks import Facts, place_of
 from lakewarden.service.config.document import read_document
-from lakewarden.service.config.facts import Facts, place_of
 from lakewarden.service.config.loading import examine
 from lakewarden.service.config.problems import Weight
 

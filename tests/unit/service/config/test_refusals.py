@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage.settings import S3Store
-from lakewarden.service.config.document import LARGEST_BYTES
+from lakewarden.service.config.document import DEEPEST, LARGEST_BYTES
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import Configuration
-from lakewarden.service.config.yaml_values import DEEPEST
 
 A_TABLE = "{id: orders, format: hudi, path: /data/orders}"
 

@@ -9,9 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.service.config.document import read_document
+from lakewarden.service.config.document import Values, read_document
 from lakewarden.service.config.problems import KeyPath
-from lakewarden.service.config.yaml_values import Values
 
 _WORDS = st.sampled_from(
     ["a", "b", "name", "22:00", "0123", "yes", "1.5", "true", "~", "", "two words", "*", "[", "x: y"]

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.config.daemon.history import HistorySettings
+from lakewarden.service.config.daemon import HistorySettings
 from lakewarden.service.control.housekeeping import BREATH_SECONDS, tidy
-from lakewarden.service.model.acts import Act, ActKind
+from lakewarden.service.model.access import Act, ActKind
 from lakewarden.service.model.rows import DecisionRow, ServiceStateRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql import schema

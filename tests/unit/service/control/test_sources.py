@@ -21,7 +21,7 @@ from lakewarden.planners.storage import Storages
 from lakewarden.service.config.layers.templates import legal_beginning, legal_id
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import TABLE_ID
-from lakewarden.service.control.sources import sources_of
+from lakewarden.service.control.discovery import sources_of
 from lakewarden.service.model.found import FoundTables
 from tests.unit.planners.formats.hudi.catalogs.test_paths import table
 

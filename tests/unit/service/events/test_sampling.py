@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.service.events.sampling import Sampler
+from lakewarden.service.events import Sampler
 from lakewarden.service.process.logs import Sampled
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.writers import commit_callback as hudi
+from lakewarden.planners.formats.hudi.writers import writer_options
 from lakewarden.planners.formats.iceberg.catalogs import reports as iceberg
 from lakewarden.planners.hooks import At, MalformedHookError, Named, json_object
 
@@ -46,7 +46,7 @@ def test_the_table_stands_before_the_files() -> None:
     body = json.dumps({"commitTime": "1", "tableName": "t", "basePath": "/lake/trips", "hoodieWriteStat": [{"a": 1}]})
 
     for end in (len(body), len(body) - 1, len(body) - 8):
-        assert hudi.hints_of(body[:end].encode(), whole=False) == (At(location="/lake/trips"),)
+        assert writer_options.hints_of(body[:end].encode(), whole=False) == (At(location="/lake/trips"),)
     report = iceberg.address_of("v1/namespaces/sales/tables/orders/metrics")
     assert report
     begun = b'{"report-type":"commit-report","table-name":"or'
@@ -62,7 +62,7 @@ def test_a_beginning_without_the_table_is_malformed(body: bytes) -> None:
     begun = time.process_time()
 
     with pytest.raises(MalformedHookError):
-        hudi.hints_of(body, whole=False)
+        writer_options.hints_of(body, whole=False)
 
     assert time.process_time() - begun < 30
 

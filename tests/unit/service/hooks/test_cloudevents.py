@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.hooks import MalformedHookError, Named
-from lakewarden.service.hooks.cloudevents import hints_of
+from lakewarden.service.hooks import hints_of
 
 STRUCTURED = {"content-type": "application/cloudevents+json; charset=UTF-8"}
 LAKEKEEPER: Mapping[str, Any] = {

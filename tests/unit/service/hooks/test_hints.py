@@ -6,7 +6,7 @@ import pytest
 
 from lakewarden.planners.hooks import At, Hint, Named
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.hooks.registered import KnownTables
+from lakewarden.service.hooks import KnownTables
 
 REGISTERED = KnownTables(
     Table(id=TableId(name), format="any", location=location)

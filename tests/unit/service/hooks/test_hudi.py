@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.writers.commit_callback import hints_of
+from lakewarden.planners.formats.hudi.writers.writer_options import hints_of
 from lakewarden.planners.hooks import At, MalformedHookError
 
 CALLBACKS = Path(__file__).parents[3] / "fixtures" / "hudi" / "callbacks"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.paimon.writers.done_report import hints_of
+from lakewarden.planners.formats.paimon.writers import hints_of
 from lakewarden.planners.hooks import At, MalformedHookError
 
 

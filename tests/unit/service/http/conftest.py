@@ -15,31 +15,29 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from lakewarden.executors.contract import Permit, Wait
-from lakewarden.executors.pool.run_logs import RunLogs
+from lakewarden.executors.pool.listening import RunLogs
 from lakewarden.planners.hooks import At
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.decision import Decision
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import ActWhen, DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.config.daemon.settings import LimitSettings
-from lakewarden.service.events.listener import Listener, Listeners
-from lakewarden.service.http.access.callers import Identify
-from lakewarden.service.http.access.clients import told_of
+from lakewarden.service.config.daemon import LimitSettings
+from lakewarden.service.events import Listener, Listeners
+from lakewarden.service.http.access.callers import Identify, told_of
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.run import Run
 from lakewarden.service.reporting.metrics import Metrics
-from lakewarden.service.reporting.tracing.recording import RunTraces
+from lakewarden.service.reporting.tracing import RunTraces
 from lakewarden.service.rules.writer_failures import Blamed
-from lakewarden.service.state.resources import Resources
+from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.daemon import compose
-from lakewarden.service.wiring.tracing import heard_by
+from lakewarden.service.wiring.serving import heard_by
 from tests.support.daemon.daemon_harness import HoldingPool
 from tests.support.doubles.fake import FAKE, FakeTable
 from tests.support.store.memory_store import MemoryStore

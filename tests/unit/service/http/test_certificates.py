@@ -15,8 +15,8 @@ import pytest
 from fastapi import FastAPI
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.service.config.daemon.settings import LimitSettings
-from lakewarden.service.config.identity.tls import TlsSettings
+from lakewarden.service.config.daemon import LimitSettings
+from lakewarden.service.config.identity import TlsSettings
 from lakewarden.service.http.server import Certificates, HttpServer
 
 PEMS = Path(__file__).parents[3] / "fixtures" / "tls"

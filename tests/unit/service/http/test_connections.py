@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from lakewarden.service.config.daemon.settings import LimitSettings
+from lakewarden.service.config.daemon import LimitSettings
 from lakewarden.service.http.connections import CONNECTION, Connection, Connections, WatchedRequests
 
 LIMITS = LimitSettings(connections=8, bodies="1MiB", patience="10s")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakewarden.service.config.daemon.settings import MANAGEMENT_LIMITS, LimitSettings
+from lakewarden.service.config.daemon import MANAGEMENT_LIMITS, LimitSettings
 from lakewarden.service.http.ports import affordable
 
 

@@ -16,7 +16,7 @@ import pytest
 from fastapi import FastAPI
 
 from lakewarden.planners.model.errors import UnknownError
-from lakewarden.service.config.daemon.settings import LimitSettings
+from lakewarden.service.config.daemon import LimitSettings
 from lakewarden.service.http.server import HttpServer
 from tests.support.hostile.hostile_clients import ATTACKS, HOOK, Outcome, Target
 from tests.unit.service.http.conftest import ServedDaemon

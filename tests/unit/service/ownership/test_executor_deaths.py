@@ -12,7 +12,7 @@ import pytest
 
 from lakewarden.executors.application import ClusterApplication, ClusterKind
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.service.model.run import ExecutorNames, RunState
 from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
 from lakewarden.service.state.readers.threads import CallersThread

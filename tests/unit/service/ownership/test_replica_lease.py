@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.ownership.replica_lease import ReplicaLease, ReplicaLeaseKeeper
 from tests.support.doubles.fake_pool import FakePool

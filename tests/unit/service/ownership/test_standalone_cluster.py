@@ -13,7 +13,7 @@ import pytest
 
 from lakewarden.executors.application import ClusterApplication, ClusterKind
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.service.ownership.standalone_cluster import end_application, said_by_cluster
+from lakewarden.service.ownership.executor_deaths import end_application, said_by_cluster
 from lakewarden.service.rules.executor_death import ClusterWord
 
 APPLICATION = ClusterApplication(

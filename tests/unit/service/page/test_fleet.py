@@ -12,8 +12,7 @@ from lakewarden.planners.model.decision import Blocked, Decision, NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.control.table_statuses import TableStatus
-from lakewarden.service.page.facts import Condition, FactsOfTables, facts_of
-from lakewarden.service.page.fleet import SORTS, Need, fleet, needs
+from lakewarden.service.page.facts import SORTS, Condition, FactsOfTables, Need, facts_of, fleet, needs
 
 
 def _status(

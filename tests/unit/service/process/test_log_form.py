@@ -9,7 +9,7 @@ import sys
 import pytest
 
 _CODE = """
-from lakewarden.service.config.daemon.settings import LogFormat, LogLevel
+from lakewarden.service.config.daemon import LogFormat, LogLevel
 from lakewarden.service.process.logs import set_up_logs
 import logging, structlog
 set_up_logs(LogFormat("{form}"), LogLevel("{level}"))

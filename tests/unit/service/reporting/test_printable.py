@@ -16,11 +16,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakewarden import cli
-from lakewarden.cli.codes import Code
+from lakewarden.cli.options import Code
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.printable import LONGEST, printable, printable_values
 from lakewarden.service.commands.observing import explain_path
-from lakewarden.service.http.problems import Answer
+from lakewarden.service.http.errors import Answer
 from tests.support.hudi.hudi_table import HudiTable
 
 TEXTS = st.text(st.characters(), max_size=200) | st.text(st.characters(categories=["Cc", "Cf", "Cs"]), max_size=50)

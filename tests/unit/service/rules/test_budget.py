@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.table import DeletionBudget
-from lakewarden.service.rules.budget import excess, unapproved
+from lakewarden.service.rules.permits import excess, unapproved
 
 _counts = st.integers(0, 10**6)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.service.rules.cadence import (
+from lakewarden.service.rules.dispatch import (
     COUNTS_SECONDS,
     LATE_SECONDS,
     TRUSTED_AFTER,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.executors.contract import Plan
-from lakewarden.service.config.daemon.settings import BudgetSettings
+from lakewarden.service.config.daemon import BudgetSettings
 from lakewarden.service.config.policies import budget_of
-from lakewarden.service.rules.budget import excess
+from lakewarden.service.rules.permits import excess
 
 DEFAULT = budget_of(BudgetSettings())
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.estimate import ends_at, estimate
+from lakewarden.service.rules.forecast import ends_at, estimate
 from tests.support.values import a_run
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Outcome, Succeeded, Yielded
-from lakewarden.planners.model.step import Step
-from lakewarden.planners.model.timeline import Fate
+from lakewarden.planners.model.instant import Fate, Step
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.settle import Consequence, Gone, Settlement, Shown, settle
 from tests.support.values import a_run

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.lock_holds import worst_hold
+from lakewarden.service.rules.permits import worst_hold
 
 
 def _run(service: Service, **figures: float) -> Run:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Wait
 from lakewarden.planners.formats.hudi.options.locks import LEAST_RETRY_TIME
-from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State, Step
 from lakewarden.planners.model.view import Blocker, TableIdentity, TableView
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.permits import Limits, PermitContext, PermitRequest, judge

@@ -8,9 +8,7 @@ from datetime import timedelta
 import pytest
 
 from lakewarden.executors.contract import GOES_ON, Failed, FailureKind, NothingToDo, Outcome, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
-from lakewarden.planners.model.timeline import Fate
+from lakewarden.planners.model.instant import Fate, Service, Step
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.settle import Consequence, Gone, Settlement, Shown, after_cancel, ends_rewrite, settle
 from tests.support.values import a_run

@@ -10,8 +10,7 @@ import pytest
 
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import RunId, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, State, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import RunState

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.scheduling.poll_queue import PollQueue
+from lakewarden.service.scheduling.poller import PollQueue
 
 A, B, C = TableId("a"), TableId("b"), TableId("c")
 

@@ -9,10 +9,8 @@ import pytest
 
 from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, State, Step, Timeline
 from lakewarden.planners.model.table import DeletionBudget, Table, TableId
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import KeptMore, TableView
 from lakewarden.service.model.run import RunState
 from lakewarden.service.state.approvals import Approvals

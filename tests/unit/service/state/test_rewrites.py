@@ -8,7 +8,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableIdentity
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.state.rewrites import Rewrites, in_words
+from lakewarden.service.state.approvals import Rewrites, in_words
 from tests.support.daemon.daemon_harness import HarnessClock
 from tests.support.doubles.fake import FAKE
 from tests.support.store.memory_store import MemoryStore

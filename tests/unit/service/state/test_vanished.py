@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
-from lakewarden.planners.model.timeline import Timeline
-from lakewarden.service.state.vanished_instants import has_vanished
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Timeline
+from lakewarden.service.state.table_registry import has_vanished
 from tests.support.values import an_instant
 
 

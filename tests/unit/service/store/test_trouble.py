@@ -16,9 +16,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
-from lakewarden.service.control.store_watch import AGAIN_SECONDS, EVERY_SECONDS, StoreWatch
+from lakewarden.planners.model.instant import Service, Step
+from lakewarden.service.control.housekeeping import AGAIN_SECONDS, EVERY_SECONDS, StoreWatch
 from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import SqlStore

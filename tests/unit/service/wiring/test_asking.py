@@ -12,8 +12,7 @@ import pytest
 
 from lakewarden.planners.model.decision import Blocked, DoesNotApply, NotDue, WouldRun
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Mode, TableId
 from lakewarden.service.control.commands import RunGiven
 from lakewarden.service.model.run import RunState

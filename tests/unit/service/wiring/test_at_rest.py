@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.control.loop import COALESCE_SECONDS, STORE_REST_SECONDS

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import RunState
 from lakewarden.service.state.barriers import HELD_BACK, BarrierGranted

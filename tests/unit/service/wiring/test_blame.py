@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.view import WriteFailure
 from lakewarden.service.model.run import RunState
 from lakewarden.service.rules.writer_failures import CLOCKS, Blamed, blame

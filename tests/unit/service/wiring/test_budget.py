@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.planners.model.decision import Blocked
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import DeletionBudget, Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState

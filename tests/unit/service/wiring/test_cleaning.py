@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits, NumRewrites
 from lakewarden.service.model.run import RunState

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState

@@ -10,8 +10,7 @@ import pytest
 
 from lakewarden.planners.hooks import At
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.model.found import FoundTables
 from lakewarden.service.model.run import RunState

@@ -9,8 +9,7 @@ import pytest
 
 from lakewarden.planners.model.decision import Blocked, Due, NotDue, WouldRun
 from lakewarden.planners.model.errors import LakewardenError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Mode
 from lakewarden.service.control.commands import DryRun
 from lakewarden.service.model.run import RunState

@@ -10,8 +10,7 @@ import pytest
 
 from lakewarden.executors.contract import Assignment, Granted, Refused
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import Mode, Policy, TableId
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState

@@ -6,8 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from lakewarden.planners.model.decision import Blocked
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy, Scheduling
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState

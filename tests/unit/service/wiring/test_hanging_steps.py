@@ -10,8 +10,7 @@ import pytest
 
 from lakewarden.executors.contract import Assignment
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.model.run import RunState
 from lakewarden.service.state.service_states import SMALLER_FOR
 from tests.support.daemon.daemon_harness import (

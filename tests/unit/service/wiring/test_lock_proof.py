@@ -12,9 +12,8 @@ import pytest
 
 from lakewarden.planners.lock_proof import LIVE_FOR, ProofState
 from lakewarden.planners.model.decision import Blocked
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.lock import LockReading, LockSample
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
+from lakewarden.planners.model.proof import LockReading, LockSample
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import RunState

@@ -18,10 +18,10 @@ from lakewarden.planners.model.clock import ManualClock, SystemClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.config.reading import ReadingSettings
-from lakewarden.service.events.listener import Listener
+from lakewarden.service.config.document import ReadingSettings
+from lakewarden.service.events import Listener
+from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.state.readers.processes import ProcessReaders
-from lakewarden.service.state.resources import Resources
 from lakewarden.service.wiring.daemon import compose
 from tests.support.doubles.fake_pool import FakePool
 from tests.support.hudi.hudi_table import HudiTable

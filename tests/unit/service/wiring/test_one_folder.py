@@ -15,8 +15,7 @@ from lakewarden.planners.formats.iceberg import ICEBERG
 from lakewarden.planners.formats.iceberg.catalogs.settings import JdbcCatalog
 from lakewarden.planners.model.decision import Blocked, WouldRun
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.planners.triggers import NumCommits

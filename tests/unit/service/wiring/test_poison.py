@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.contract import Failed, FailureKind, Outcome, Yielded
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Fate, Service, Step
 from lakewarden.planners.model.table import TableId
-from lakewarden.planners.model.timeline import Fate
 from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.settle import Consequence, Gone, Shown, clears, settle

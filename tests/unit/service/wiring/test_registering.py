@@ -13,13 +13,12 @@ from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.storage import Storages
-from lakewarden.service.config.daemon.reloading import at_start
+from lakewarden.service.config.daemon import at_start
 from lakewarden.service.config.document import read_document
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.registering import base_of
-from lakewarden.service.model.access import LOCAL
-from lakewarden.service.model.acts import ActKind
-from lakewarden.service.model.configuring.registration import (
+from lakewarden.service.model.access import LOCAL, ActKind
+from lakewarden.service.model.configuring import (
     NotRegisteredError,
     OtherRegistrationError,
     Registration,
@@ -27,8 +26,7 @@ from lakewarden.service.model.configuring.registration import (
 )
 from lakewarden.service.store.port import Store
 from lakewarden.service.wiring.in_force import Tables, TablesInForce, with_rows
-from lakewarden.service.wiring.registering import Registrar
-from lakewarden.service.wiring.reloading import Reloader
+from lakewarden.service.wiring.registering import Registrar, Reloader
 from tests.support.daemon.daemon_harness import DaemonHarness
 from tests.support.doubles.fake import FakeTable
 from tests.support.doubles.formats import TEST_FORMATS

@@ -11,18 +11,17 @@ import pytest
 from lakewarden.executors.contract import Pool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.storage import Storages
-from lakewarden.service.config.daemon.reloading import at_start
+from lakewarden.service.config.daemon import at_start
 from lakewarden.service.config.document import read_document
 from lakewarden.service.config.loading import Config, load
 from lakewarden.service.config.registering import base_of
-from lakewarden.service.model.configuring.reload import ReloadOutcome
+from lakewarden.service.model.configuring import ReloadOutcome
 from lakewarden.service.model.found import Source
 from lakewarden.service.wiring.in_force import Tables, TablesInForce
-from lakewarden.service.wiring.reloading import Reloader
+from lakewarden.service.wiring.registering import Reloader
 from tests.support.daemon.daemon_harness import DaemonHarness
 from tests.support.doubles.fake import FakeTable
 from tests.support.doubles.formats import TEST_FORMATS

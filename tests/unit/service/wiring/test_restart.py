@@ -12,8 +12,7 @@ import pytest
 from lakewarden.executors.contract import Assignment, Granted, Refused
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import RunId, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, State, Step
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.replica import ReplicaId

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lakewarden.planners.model.decision import Blocked, DoesNotApply, NotDue, WouldRun
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.commands import RunGiven
 from lakewarden.service.model.run import RunState
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness

@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Route, Table
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import RunState

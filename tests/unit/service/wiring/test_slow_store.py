@@ -11,9 +11,9 @@ from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.control.commands import RunGiven
 from lakewarden.service.model.run import RunState
+from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.state.readers.port import InlineReaders
 from lakewarden.service.state.readers.threads import CallersThread
-from lakewarden.service.state.resources import Resources
 from lakewarden.service.wiring.daemon import compose
 from tests.support.daemon.daemon_harness import COMPACT, EventRecorder, HarnessClock
 from tests.support.daemon.late_readers import LateReaders

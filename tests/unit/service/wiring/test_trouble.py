@@ -13,8 +13,7 @@ import pytest
 from lakewarden.executors.contract import Assignment
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import RunState

@@ -12,10 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from lakewarden.planners.model.errors import TemporaryError, UnknownError
-from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Fate, Instant, Service, Step, Timeline
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.model.timeline import Fate, Timeline
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.model.run import Run, RunState

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.service.wiring.watching import ConfigurationWatch, SeenFile, watched
+from lakewarden.service.wiring.serving import ConfigurationWatch, SeenFile, watched
 
 
 @pytest.fixture

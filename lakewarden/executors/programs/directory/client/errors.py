@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from lakewarden.executors.programs import java_errors
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 _NO_SPACE = "No space left on device"
 _OLD_DATE = "READ_ANCIENT_DATETIME"

@@ -14,9 +14,15 @@ from pathlib import Path
 
 from lakewarden.executors.programs.directory.exchanging.acting import carried_out
 from lakewarden.executors.programs.directory.exchanging.ending import STAGED_FOLDER, Reach
-from lakewarden.executors.programs.directory.exchanging.entries import Entry, NoFileError, entries
 from lakewarden.executors.programs.directory.exchanging.record import ExchangeProgress, ExchangeRecord
-from lakewarden.executors.programs.directory.exchanging.renames import exchange, sync_file, sync_folder
+from lakewarden.executors.programs.directory.exchanging.renames import (
+    Entry,
+    NoFileError,
+    entries,
+    exchange,
+    sync_file,
+    sync_folder,
+)
 from lakewarden.planners.model.errors import PermanentError
 
 _OF_USERS = ("user.", "system.posix_acl_access")

@@ -9,9 +9,8 @@ from typing import Protocol
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.directory.exchanging.acting import carried_out
 from lakewarden.executors.programs.directory.exchanging.ending import Reach
-from lakewarden.executors.programs.directory.exchanging.entries import Entry
 from lakewarden.executors.programs.directory.exchanging.record import ExchangeProgress, ExchangeRecord
-from lakewarden.executors.programs.directory.exchanging.renames import move
+from lakewarden.executors.programs.directory.exchanging.renames import Entry, move
 
 
 class ListOfPartitions(Protocol):

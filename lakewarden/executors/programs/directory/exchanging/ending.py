@@ -19,9 +19,15 @@ import structlog
 
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.directory.exchanging import record as records
-from lakewarden.executors.programs.directory.exchanging.entries import Entry, NoFileError, entries
 from lakewarden.executors.programs.directory.exchanging.record import ExchangeProgress, ExchangeRecord
-from lakewarden.executors.programs.directory.exchanging.renames import exchange, move, sync_folder
+from lakewarden.executors.programs.directory.exchanging.renames import (
+    Entry,
+    NoFileError,
+    entries,
+    exchange,
+    move,
+    sync_folder,
+)
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.printable import printable
 

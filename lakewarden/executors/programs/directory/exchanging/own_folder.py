@@ -11,7 +11,7 @@ import structlog
 
 from lakewarden.executors.programs.directory.exchanging.ending import Reach, Relist, end_exchange
 from lakewarden.executors.programs.directory.exchanging.renames import exchange, is_of_one_place
-from lakewarden.planners.formats.directory.listing.names import OURS
+from lakewarden.planners.formats.directory.listing.folders import OURS
 from lakewarden.planners.model.errors import LakewardenError
 
 log = structlog.get_logger(__name__)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lakewarden.executors.programs.directory.exchanging.entries import Entry
-from lakewarden.executors.programs.directory.exchanging.renames import sync_folder
-from lakewarden.executors.programs.directory.written_paths import FileName, PartitionPath
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.executors.programs.directory.exchanging.renames import Entry, sync_folder
+from lakewarden.executors.programs.directory.partition_list import FileName, PartitionPath
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.local import LocalStorage
 
 NAME = "record.json"
 
@@ -80,3 +85,50 @@ def read(home: str) -> ExchangeRecord | None:
         raise PermanentError(
             f"{place} cannot be read: look which of {home}/new and the partition holds all rows, and remove {home}"
         ) from damaged
+
+
+# One run that moves or deletes files of a directory at a time, on one machine, whatever daemon it is of.
+
+TIMEOUT = timedelta(seconds=5)
+"""So long a run waits for another one. Orphans may run beside a compaction, and end in a moment. If a run gave up at
+once, each such meeting would make its next rest longer."""
+
+_BETWEEN_TRIES = timedelta(milliseconds=50)
+
+
+@contextlib.contextmanager
+def alone_in(
+    table: str, storage: Storage, *, elsewhere: str, failed: str, timeout: timedelta = TIMEOUT
+) -> Iterator[None]:
+    """Hold the lock of a table on a local disk. An error of the disk in the block becomes a TemporaryError that begins
+    with `failed`. Raises PermanentError with `elsewhere` in another store, and YieldError if another process holds the
+    lock for longer than `timeout`.
+    """
+    if not isinstance(storage, LocalStorage):
+        raise PermanentError(elsewhere)
+    try:
+        with held(table, timeout=timeout):
+            yield
+    except OSError as error:
+        raise TemporaryError(f"{failed}: {error}") from error
+
+
+@contextlib.contextmanager
+def held(table: str, *, timeout: timedelta = timedelta()) -> Iterator[None]:
+    """Hold the lock of the table's folder for as long as the process lives and is in the block. Raises YieldError if
+    another process holds it for longer than `timeout`.
+    """
+    opened = os.open(table, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for left in range(int(timeout / _BETWEEN_TRIES), -1, -1):
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as busy:
+                if left == 0:
+                    raise YieldError(f"another run works in {table}") from busy
+                time.sleep(_BETWEEN_TRIES.total_seconds())
+            else:
+                break
+        yield
+    finally:
+        os.close(opened)

@@ -7,19 +7,122 @@ once, before it begins, under a name of its own.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lakewarden.executors.programs.directory.replacing.object_files import ObjectFiles
-from lakewarden.executors.programs.directory.written_paths import FileName, PartitionPath
-from lakewarden.planners.formats.directory.compacting.acts import ActProgress, ActState, act_in, act_of, act_place
-from lakewarden.planners.formats.directory.listing.names import OURS
-from lakewarden.planners.model.errors import PermanentError, YieldError
-from lakewarden.planners.ports import Storage, Versioned
-from lakewarden.planners.storage.object_conditions import ObjectConditions
+from lakewarden.executors.programs.directory.partition_list import FileName, PartitionPath
+from lakewarden.executors.programs.directory.rewriting.partition import chosen, common_end, rewritten_as
+from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
+from lakewarden.planners.formats.directory.compacting import ActProgress, ActState, act_in, act_of, act_place
+from lakewarden.planners.formats.directory.listing.folders import OURS, REWRITTEN, EntryKind, is_hidden
+from lakewarden.planners.formats.directory.options import CompactionOptions
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage, Versioned
+from lakewarden.planners.settings import format_size, shown
+from lakewarden.planners.storage.conditions import ObjectConditions
+from lakewarden.planners.storage.content import StoreRefusedError
 from lakewarden.planners.storage.objects import ObjectStorage
+
+# Whole files of an object store: fetched, sent, copied within the store, and deleted. Each act may be repeated.
+
+LARGEST_COPY = 2**30
+"""So many bytes are copied within the store in the time of one request."""
+
+_AT_ONCE = 8 * 2**20
+_A_SECOND = timedelta(seconds=1)
+
+
+class ObjectFiles:
+    """The files below the locations of one object store. If one is missing, FileNotFoundError is raised. Any other
+    failure raises TemporaryError.
+    """
+
+    def __init__(self, storage: ObjectStorage) -> None:
+        self._storage = storage
+
+    def files_in(self, location: str) -> Mapping[str, FileEntry]:
+        """Return the files of a folder by their names, as they are now. A folder that is missing has none."""
+        try:
+            found = self._storage.listing(location, most=MOST_FILES)
+        except FileNotFoundError:
+            return {}
+        return {one.name: one for one in found if not one.is_folder}
+
+    def below(self, location: str) -> Mapping[str, FileEntry]:
+        """Return the files of a folder and of all folders in it, by their paths below it."""
+        found: dict[str, FileEntry] = {}
+        try:
+            self._storage.each_below(location, found.__setitem__)
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def fetch(self, location: str, target: Path, *, version: str) -> None:
+        """Write one version of a file to a place on this machine. Raises FileNotFoundError if it has another now."""
+
+        def fetched(client: Any, path: str) -> None:
+            got = client.get(path)
+            if str(got.meta["e_tag"] or "") != version:
+                raise FileNotFoundError(location)
+            with target.open("xb") as file:
+                for part in got.stream(min_chunk_size=_AT_ONCE):
+                    file.write(part)
+            if target.stat().st_size != got.meta["size"]:
+                raise TemporaryError(f"{location} was not read to its end")
+
+        target.unlink(missing_ok=True)
+        self._storage.ask(location, fetched)
+
+    def send(self, source: Path, location: str) -> None:
+        """Write a file of this machine into the store, and read it again. Raises TemporaryError if it differs."""
+        self._storage.ask(location, lambda client, path: client.put(path, source))
+
+        def differs(client: Any, path: str) -> bool:
+            with source.open("rb") as file:
+                for part in client.get(path).stream(min_chunk_size=_AT_ONCE):
+                    if file.read(len(part)) != bytes(part):
+                        return True
+                return file.read(1) != b""
+
+        if self._storage.ask(location, differs):
+            raise TemporaryError(f"{location} does not hold what was written")
+
+    def put(self, location: str, content: bytes) -> None:
+        """Write a small file."""
+        self._storage.ask(location, lambda client, path: client.put(path, content))
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file within its bucket. What is at the target is replaced."""
+        host, _, goal = target.partition("://")[2].partition("/")
+        if host != source.partition("://")[2].partition("/")[0]:
+            raise ValueError(f"{source} and {target} are in two buckets")
+        self._storage.ask(source, lambda client, path: client.copy(path, goal))
+
+    def delete_seen(self, location: str, seen: FileEntry) -> bool:
+        """Delete a file if it is the one that a listing has shown. Return False if it is gone, or is another one."""
+        try:
+            found = self._storage.ask(location, lambda client, path: client.head(path))
+        except FileNotFoundError:
+            return False
+        same_time = abs(found["last_modified"] - seen.modified) < _A_SECOND  # only a listing tells milliseconds
+        if str(found["e_tag"] or "") != seen.version or found["size"] != seen.size or not same_time:
+            return False
+        self.delete(location)
+        return True
+
+    def delete(self, location: str) -> None:
+        """Delete a file. One that is missing is deleted."""
+        try:
+            self._storage.ask(location, lambda client, path: client.delete(path))
+        except FileNotFoundError:
+            return
+
 
 RECORD = "record.json"
 _LARGEST_RECORD = 256 * 2**20
@@ -165,3 +268,100 @@ def partitions_in_act(table: str, storage: Storage) -> Collection[str]:
 
 def _overtaken(table: str) -> YieldError:
     return YieldError(f"another run works in {table}")
+
+
+# One partition of an object store, from its small files to new ones in a folder that readers overlook.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Staging:
+    """What all partitions of one act have in common: the session, the store, the folder of the act and its name, the
+    options, what a name stands for, the name of the marker, and whether readers are led by a metastore.
+    """
+
+    session: Any
+    files: ObjectFiles
+    home: str
+    sign: str
+    options: CompactionOptions
+    kinds: Callable[[str], EntryKind]
+    marker: str
+    by_metastore: bool
+
+
+def staged(one: Staging, table: str, partition: str, folder: str) -> Replacement:
+    """Rewrite the small files of a partition on this machine, compare both sides, and put the new ones into a folder of
+    the act. Each name there has the sign of the act, but for the marker: any other file there is of a writer. Raises
+    NotRewrittenError if the partition stays as it is.
+    """
+    place = f"{table}/{partition}"
+    found = one.files.files_in(place)
+    if any(not entry.version for entry in found.values()):
+        raise PermanentError(f"the store of {place} gives its files no versions")
+    small = chosen(found, one.kinds, one.options)
+    _require_deletion(one, place)
+    vouches = _vouches(found, one.kinds, one.marker)
+    stay = found.keys() - set(small)
+    led_to = sorted(name for name in stay - {one.marker} if one.by_metastore and not is_hidden(name))
+    _refuse_large({name: found[name].size for name in led_to})
+    target = f"{one.home}/{folder}"
+    with tempfile.TemporaryDirectory(prefix="lakewarden-") as scratch:
+        made = _rewritten(one, place, {name: found[name] for name in small}, Path(scratch))
+        new = {file.name: file.stat().st_size for file in made}
+        _refuse_large(new)
+        if taken := new.keys() & found.keys():
+            raise PermanentError(f"{place} already holds a file {min(taken)}")
+        for file in made:
+            one.files.send(file, f"{target}/{file.name}")
+    for name in led_to:
+        one.files.copy(f"{place}/{name}", f"{target}/stay-lakewarden-{one.sign}-{name}")
+    if vouches:
+        one.files.copy(f"{place}/{one.marker}", f"{target}/{one.marker}")
+    return Replacement(
+        partition=partition,
+        folder=folder,
+        old={name: _stored(found[name]) for name in small},
+        new=new,
+        stay={name: _stored(found[name]) for name in sorted(stay)},
+        marker=one.marker if vouches else None,
+    )
+
+
+def _require_deletion(one: Staging, place: str) -> None:
+    """Raise NotRewrittenError if the store lets us delete no file there: then readers would find rows twice. The file
+    that is deleted is none. A bucket with versions keeps a mark of it.
+    """
+    try:
+        one.files.delete(f"{place}/{REWRITTEN}{one.sign}-none")
+    except StoreRefusedError as refused:
+        raise NotRewrittenError(f"its files could not be deleted: {refused}") from refused
+
+
+def _rewritten(one: Staging, place: str, small: Mapping[str, FileEntry], scratch: Path) -> list[Path]:
+    end = common_end(list(small))
+    (scratch / "in").mkdir()
+    files = []
+    for number, (name, entry) in enumerate(small.items()):
+        files.append(scratch / "in" / f"f-{number:07d}{end}")
+        one.files.fetch(f"{place}/{name}", files[-1], version=entry.version)
+    return rewritten_as(one.session, files, scratch / "out", one.options, sign=one.sign, end=end)
+
+
+def _vouches(found: Mapping[str, FileEntry], kinds: Callable[[str], EntryKind], marker: str) -> bool:
+    """Whether there is a marker, and no data is newer. S3 counts whole seconds, and Flink writes its marker in the
+    second of the last file. Nothing has changed since for longer than any job is restored.
+    """
+    data = [one.modified for name, one in found.items() if kinds(name) is EntryKind.DATA]
+    return marker in found and bool(data) and max(data) <= found[marker].modified
+
+
+def _refuse_large(sizes: Mapping[str, int]) -> None:
+    for name, size in sizes.items():
+        if size > LARGEST_COPY:
+            raise NotRewrittenError(
+                f"{shown(name)} has more than {format_size(LARGEST_COPY)}, which are not copied in one request"
+            )
+
+
+def _stored(entry: FileEntry) -> StoredFile:
+    return StoredFile(size=entry.size, version=entry.version)

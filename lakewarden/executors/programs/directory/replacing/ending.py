@@ -26,10 +26,9 @@ from typing import Protocol, assert_never
 import structlog
 
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.directory.replacing.act import RECORD, ActRecord, Acts, Replacement
-from lakewarden.executors.programs.directory.replacing.object_files import ObjectFiles
-from lakewarden.planners.formats.directory.compacting.acts import ActProgress, ActState
-from lakewarden.planners.formats.directory.listing.names import OURS, EntryKind
+from lakewarden.executors.programs.directory.replacing.act import RECORD, ActRecord, Acts, ObjectFiles, Replacement
+from lakewarden.planners.formats.directory.compacting import ActProgress, ActState
+from lakewarden.planners.formats.directory.listing.folders import OURS, EntryKind
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.printable import printable

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
-from lakewarden.planners.formats.directory.options.compaction_options import FileFormat
+from lakewarden.planners.formats.directory.options import FileFormat
 
 _SPACE = 2**128
 _LONGEST_LINE = 64 * 2**20

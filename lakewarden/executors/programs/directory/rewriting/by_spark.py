@@ -3,21 +3,275 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+from pyarrow import parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 
 from lakewarden.executors.programs.directory.client.errors import translated
-from lakewarden.executors.programs.directory.rewriting.columnar import Footer, rows_of, same_footers
-from lakewarden.executors.programs.directory.rewriting.fine_times import refuse_fine_times
-from lakewarden.executors.programs.directory.rewriting.orc_columns import columns_of_orc
 from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
-from lakewarden.planners.formats.directory.options.compaction_options import FileFormat
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.formats.directory.options import FileFormat
+from lakewarden.planners.model.instant import Step
+from lakewarden.planners.settings import shown
+
+# What the footers of Parquet and ORC files say: which files can be rewritten as one, and whether the new ones say the
+# same.
+
+_KNOWN_METADATA = frozenset(
+    {b"writer.model.name", b"org.apache.spark.version", b"org.apache.spark.sql.parquet.row.metadata"}
+)
+"""What a footer may carry besides its schema. Anything else would be lost, and readers may depend on it."""
+_ARROW = b"ARROW:schema"
+"""The schema in Arrow's types. Arrow's own writers put it into every footer."""
+_PLAIN = {"Int(bitWidth=64, isSigned=true)": "INT64", "Int(bitWidth=32, isSigned=true)": "INT32"}
+_FIELD_ID = re.compile(r"(?m)^\s*(?:required|optional|repeated) \S+ field_id=\d")
+_OLDER_TERMS = re.compile(r", (?:is_from_converted_type|force_set_converted_type)=(?:true|false)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Footer:
+    """The columns of a file with their physical and logical types, its codec, and its rows."""
+
+    columns: str
+    codec: str
+    rows: int
+
+
+Columns = Callable[[Path], str]
+"""Returns the columns of an ORC file in words. Raises NotRewrittenError if its footer says what would be lost."""
+
+
+def same_footers(files: Sequence[Path], kind: FileFormat, of_orc: Columns) -> tuple[list[Path], Footer]:
+    """Return the files with the columns that most of them have, and the sum of their footers. Raises RefusedError if
+    none can be read, or one says what a rewrite would lose.
+    """
+    footers = {file: footer for file in files if (footer := _footer(file, kind, of_orc)) is not None}
+    if not footers:
+        raise NotRewrittenError("no footer of its files can be read")
+    columns, _ = Counter(footer.columns for footer in footers.values()).most_common(1)[0]
+    chosen = [file for file in files if file in footers and footers[file].columns == columns]
+    codec, _ = Counter(footers[file].codec for file in chosen).most_common(1)[0]
+    return chosen, Footer(columns=columns, codec=codec, rows=sum(footers[file].rows for file in chosen))
+
+
+def rows_of(files: Sequence[Path], kind: FileFormat, of_orc: Columns, like: Footer) -> int:
+    """Return how many rows the footers of new files say. Raises RefusedError if their columns are not those of the old
+    ones.
+    """
+    rows = 0
+    for file in files:
+        footer = _footer(file, kind, of_orc)
+        if footer is None:
+            raise NotRewrittenError("a new file cannot be read")
+        if footer.columns != like.columns:
+            raise NotRewrittenError(f"Spark writes other columns: {_first_difference(like.columns, footer.columns)}")
+        rows += footer.rows
+    return rows
+
+
+def _footer(file: Path, kind: FileFormat, of_orc: Columns) -> Footer | None:
+    try:
+        return _of_orc(file, of_orc) if kind is FileFormat.ORC else _of_parquet(file)
+    except (pa.ArrowException, OSError):
+        return None
+
+
+def _of_parquet(file: Path) -> Footer:
+    told = pq.read_metadata(str(file))
+    unknown = (told.metadata or {}).keys() - _KNOWN_METADATA - {_ARROW}
+    if _ARROW in (told.metadata or {}):
+        _refuse_types_of_arrow(told.schema.to_arrow_schema().remove_metadata())
+    if unknown:
+        raise NotRewrittenError(f"a footer carries {shown(min(unknown).decode(errors='replace'))}, which would be lost")
+    schema = told.schema
+    if _FIELD_ID.search(str(schema)):
+        raise NotRewrittenError("its columns have field ids, which would be lost")
+    columns = "\n".join(
+        f"{one.path}: {one.physical_type}({one.length}) {_meaning(one)} {one.max_repetition_level}"
+        for one in (schema.column(number) for number in range(len(schema)))
+    )
+    codec = told.row_group(0).column(0).compression if told.num_row_groups and told.num_columns else "SNAPPY"
+    return Footer(columns=columns, codec=codec.lower(), rows=told.num_rows)
+
+
+@lru_cache(maxsize=64)
+def _refuse_types_of_arrow(schema: pa.Schema) -> None:
+    """Raise RefusedError if Arrow reads another schema from a file that does not carry it, as Spark's do not."""
+    plain = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), plain, store_schema=False)
+    for told, read in zip(schema, pq.read_schema(pa.BufferReader(plain.getvalue())), strict=True):
+        if not told.equals(read, check_metadata=True):
+            raise NotRewrittenError(
+                f"a footer carries what Arrow alone knows of {shown(told.name)} ({told.type}), which would be lost"
+            )
+
+
+def _meaning(column: Any) -> str:
+    """Return the logical type of a column. A plain number says the same with and without one, and it does not matter
+    whether a footer says it in the older terms, too.
+    """
+    told = str(column.logical_type)
+    if _PLAIN.get(told) == column.physical_type:
+        return "None"
+    return _OLDER_TERMS.sub("", told)
+
+
+def _of_orc(file: Path, columns: Columns) -> Footer:
+    told = orc.ORCFile(str(file))
+    return Footer(columns=columns(file), codec=str(told.compression).lower(), rows=told.nrows)
+
+
+def _first_difference(old: str, new: str) -> str:
+    for one, other in zip(old.split("\n"), new.split("\n"), strict=False):
+        if one != other:
+            return f"{shown(one)} becomes {shown(other)}"
+    return "some are missing"
+
+
+# Times that Spark would change: it counts microseconds, and INT96 and ORC have nanoseconds.
+
+_BY_JAVA = "parquet-mr"
+"""Source: Spark 3.5, `ParquetFileFormat`. With `int96TimestampConversion` readers move the times of other writers."""
+
+
+def refuse_fine_times(files: Sequence[Path], kind: FileFormat) -> None:
+    """Raise NotRewrittenError if Spark would cut a time, or if readers would take the new file's times for others.
+
+    Raises what Arrow raises for a damaged file.
+    """
+    for file in files:
+        if kind is FileFormat.ORC:
+            _refuse_in_orc(file)
+        else:
+            _refuse_in_parquet(file)
+
+
+def _refuse_in_parquet(file: Path) -> None:
+    footer = pq.read_metadata(str(file))
+    columns = (footer.schema.column(number) for number in range(len(footer.schema)))
+    paths = [column.path for column in columns if column.physical_type == "INT96"]
+    if not paths:
+        return
+    if not (footer.created_by or "").startswith(_BY_JAVA):
+        raise NotRewrittenError(
+            f"{shown(paths[0])} is INT96 of {shown(footer.created_by or 'an unknown writer')}: some readers move its "
+            "times by their zone, and would not move those of Spark"
+        )
+    whole = pq.ParquetFile(str(file)).read(columns=paths)
+    cut = pq.ParquetFile(str(file), coerce_int96_timestamp_unit="us").read(columns=paths)
+    for name in whole.column_names:
+        for exact, rounded in zip(_times(whole[name]), _times(cut[name]), strict=True):
+            # beyond the years 1677 to 2262 both sides lose the same high bits
+            if pc.any(pc.not_equal(exact, pc.multiply(rounded, 1000))).as_py():
+                raise _too_fine(name)
+
+
+def _refuse_in_orc(file: Path) -> None:
+    opened = orc.ORCFile(str(file))
+    names = [field.name for field in opened.schema if "timestamp" in str(field.type)]
+    if not names:
+        return
+    found = opened.read(columns=names)
+    for name in names:
+        for times in _times(found[name]):
+            if pc.any(pc.not_equal(pc.multiply(pc.divide(times, 1000), 1000), times)).as_py():
+                raise _too_fine(name)
+
+
+def _too_fine(name: str) -> NotRewrittenError:
+    return NotRewrittenError(
+        f"{shown(name)} has times that are finer than microseconds, which Spark would cut. In an ORC file times beyond "
+        "the years 1678 to 2261 are not told from them"
+    )
+
+
+def _times(column: pa.ChunkedArray) -> Iterator[pa.Array]:
+    """Yield the times in a column, at any depth, as numbers."""
+    for chunk in column.chunks:
+        yield from _times_in(chunk)
+
+
+def _times_in(array: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_timestamp(array.type):
+        yield array.view(pa.int64())
+    elif pa.types.is_struct(array.type):
+        for number in range(array.type.num_fields):
+            yield from _times_in(array.field(number))
+    elif pa.types.is_map(array.type):
+        yield from _times_in(array.keys)
+        yield from _times_in(array.items)
+    elif pa.types.is_list(array.type):
+        yield from _times_in(array.values)
+
+
+# What an ORC file says of its columns, by the library that Spark reads and writes it with. Arrow knows less of it.
+
+_OF_SPARK = "org.apache.spark.version"
+_SPARKS_TYPE = "spark.sql.catalyst.type"
+_NOT_OF_SPARK = frozenset({"uniontype", "timestamp with local time zone"})
+"""Source: Spark 3.5, `OrcUtils.toCatalystSchema`, and ORC 1.9, `TypeDescription.Category`."""
+
+
+def columns_of_orc(spark: Any, file: Path) -> str:
+    """Return the columns of an ORC file with their types and attributes. Raises NotRewrittenError if the file has other
+    metadata or a type that Spark does not read, and Py4JJavaError for a damaged one.
+
+    Spark 3.5 adds an attribute to each time, `timestamp`: that one alone says nothing new.
+    """
+    jvm, hadoop = spark._jvm, spark._jsc.hadoopConfiguration()  # noqa: SLF001 - pyspark's own access to py4j
+    files = jvm.org.apache.orc.OrcFile
+    path = jvm.org.apache.hadoop.fs.Path(f"file://{file}")  # no escapes, whatever the name
+    reader = files.createReader(path, files.readerOptions(hadoop))
+    try:
+        unknown = set(reader.getMetadataKeys()) - {_OF_SPARK}
+        if unknown:
+            raise NotRewrittenError(f"a footer carries {shown(min(unknown))}, which would be lost")
+        schema = reader.getSchema()
+        _refuse_unknown(schema, "the file")
+        return "\n".join([*_columns(schema), *_attributes(schema)])
+    finally:
+        reader.close()
+
+
+def _name_of(schema: Any) -> str:
+    return str(schema.getCategory().getName())
+
+
+def _refuse_unknown(schema: Any, column: str) -> None:
+    """Raise NotRewrittenError if a type, or one in it, is none of Spark's."""
+    if (name := _name_of(schema)) in _NOT_OF_SPARK:
+        raise NotRewrittenError(f"{column} is or holds a {name}, a type of ORC that Spark does not read")
+    fields = list(schema.getFieldNames()) if name == "struct" and schema.getId() == 0 else []
+    for number, one in enumerate(schema.getChildren() or ()):
+        _refuse_unknown(one, f"column {shown(fields[number])}" if fields else column)
+
+
+def _columns(schema: Any) -> Iterator[str]:
+    names = list(schema.getFieldNames()) if _name_of(schema) == "struct" else []
+    if not names:
+        yield str(schema.toString())
+    for name, one in zip(names, schema.getChildren() or (), strict=False):
+        yield f"{name}: {one.toString()}"
+
+
+def _attributes(schema: Any) -> Iterator[str]:
+    """Yield the attributes of a type and of those in it."""
+    for name in sorted(schema.getAttributeNames()):
+        value = schema.getAttributeValue(name)
+        if (name, value) != (_SPARKS_TYPE, _name_of(schema)):
+            yield f"attribute {name} of column {schema.getId()}: {value}"
+    for one in schema.getChildren() or ():
+        yield from _attributes(one)
+
 
 _SESSION = {
     "spark.sql.caseSensitive": "true",

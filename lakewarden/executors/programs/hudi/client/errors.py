@@ -10,7 +10,7 @@ from datetime import timedelta
 from lakewarden.executors.programs import java_errors
 from lakewarden.planners.formats.hudi.metadata.heartbeats import WINDOW
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 _LOCK_HELD = ("Unable to acquire lock", "Unable to acquire the lock", "FAILED_TO_ACQUIRE")
 _LOCK_DELAY = timedelta(seconds=30)

@@ -13,11 +13,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from lakewarden.executors.programs.hudi.client import config
-from lakewarden.executors.programs.hudi.client.metadata_writes import left_for_the_commit, settings_of_a_commit
+from lakewarden.executors.programs.hudi.client.config import left_for_the_commit, settings_of_a_commit
 from lakewarden.executors.programs.java_errors import each
 from lakewarden.planners.formats.hudi.metadata.plans import EMPTIED_KEY, LEFT_OUT_KEY, DataFile
+from lakewarden.planners.formats.hudi.metadata.properties import HOME
 from lakewarden.planners.formats.hudi.metadata.savepoints import MARK
-from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.errors import PermanentError
 

@@ -30,12 +30,11 @@ from lakewarden.executors.programs.hudi.client.returned_keys import (
     written_since,
 )
 from lakewarden.executors.programs.hudi.client.write_client import LOG_FILES_BEAR_THEIR_COMMITS_FROM
-from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
-from lakewarden.planners.formats.hudi.writers.beside import how_to_end, meeting
+from lakewarden.planners.formats.hudi.writers.activity import how_to_end, meeting
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Instant
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, Step
 
 _UNTIL_A_GAP = timedelta(seconds=30)
 Figures = Mapping[str, int | float | str]

@@ -14,7 +14,7 @@ from datetime import timedelta
 from lakewarden.executors.programs import java_errors
 from lakewarden.planners.formats.iceberg.backlog.blockers import LEAVE_TO_TABLE_BUCKET
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 _UNKNOWN = "CommitStateUnknownException"
 _A_WRITER_WAS_HERE = ("ValidationException", timedelta(seconds=30))

@@ -17,14 +17,57 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from lakewarden.executors import points
+from lakewarden.executors.contract import Assignment
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
-from lakewarden.executors.programs.iceberg.client.rest_commits import commit_of
-from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN
-from lakewarden.planners.formats.iceberg.metadata.retries import waits
+from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, waits
+from lakewarden.planners.formats.iceberg.metadata.timeline import MORE, PART, RUN_ID, SERVICE
 from lakewarden.planners.model.errors import UnknownError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
+
+# The commit of an expiry to a REST catalog, on condition that every branch and tag stands where it was looked at.
+#
+# Catalogs of databases, folders and metastores exchange the pointer of a table on condition of its value. A REST
+# catalog applies changes to the table as it is by then, if the requirements of the request hold. Iceberg's client sends
+# such requirements only with changes that add something. With `RemoveSnapshots` it requires the uuid of the table and
+# nothing else (`UpdateRequirements`, 1.11.0). Then a rollback of main to a snapshot that expires at the same moment
+# would end with a table without main.
+
+_REST = "org.apache.iceberg.rest.RESTTableOperations"
+_ANSWER = "org.apache.iceberg.rest.responses.LoadTableResponse"
+
+
+def applies_changes(table: OpenTable) -> bool:
+    """Whether the catalog applies changes to the table as it is by then. Every other catalog exchanges a pointer."""
+    return str(table.java.operations().getClass().getName()) == _REST
+
+
+def commit_of(table: OpenTable, base: Any, updated: Any) -> Callable[[], None]:
+    """Return the commit of `updated`, which was built from `base`. Nothing is sent before it is called. It raises
+    `CommitFailedException` if a branch or a tag of `base` has moved, or if the pointer has.
+    """
+    operations = table.java.operations()
+    if not applies_changes(table):
+        return lambda: operations.commit(base, updated)
+    iceberg = table.jvm.org.apache.iceberg
+    requirements = table.jvm.java.util.ArrayList(iceberg.UpdateRequirements.forUpdateTable(base, updated.changes()))
+    for name, ref in dict(base.refs()).items():
+        requirements.add(iceberg.UpdateRequirement.AssertRefSnapshotID(name, ref.snapshotId()))
+    request = iceberg.rest.requests.UpdateTableRequest(requirements, updated.changes())
+    answer = table.jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(_ANSWER)
+    handler = iceberg.rest.ErrorHandlers.tableCommitHandler()
+    client, path = _private(operations, "client"), _private(operations, "path")
+    headers = _private(operations, "mutationHeaders").get()
+    return lambda: client.post(path, request, answer, headers, handler)
+
+
+def _private(operations: Any, name: str) -> Any:
+    """Return the value of a field. The version of the bundle is pinned (`executors/worker/spark_versions.py`)."""
+    field = operations.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(operations)
+
 
 _WRITERS_ARE_BUSY = timedelta(seconds=30)
 
@@ -136,3 +179,19 @@ def moved(table: OpenTable, base: Any, updated: Any, *, requires_names: bool = F
                 raise
             return False
     return True
+
+
+# The entries that Lakewarden adds to a snapshot's summary. They name the run.
+
+
+def signature(assignment: Assignment, *, more: bool = False) -> dict[str, str]:
+    """Return the entries for a commit of a run. `more`: the run commits more after it."""
+    signed = {RUN_ID: str(assignment.run), SERVICE: assignment.service.value}
+    return signed | {PART: MORE} if more else signed
+
+
+def signed(action: Any, assignment: Assignment) -> Any:
+    """Add the entries of `signature` to the commits of an Iceberg action, and return the action."""
+    for key, value in signature(assignment).items():
+        action.snapshotProperty(key, value)
+    return action

@@ -12,8 +12,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
-from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
-from lakewarden.planners.formats.iceberg.options.sort_order import SortedBy, parse_sort_order
+from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions, SortedBy, parse_sort_order
 from lakewarden.planners.model.errors import PermanentError
 
 _PACKAGE = "org.apache.iceberg.spark.actions"

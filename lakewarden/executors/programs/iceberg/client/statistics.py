@@ -5,7 +5,7 @@ pinned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -14,8 +14,9 @@ from py4j.protocol import Py4JJavaError
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.java_errors import each
-from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.formats.iceberg.metadata.timeline import RUN_ID
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
+from lakewarden.planners.model.instant import Step
 
 log = structlog.get_logger(__name__)
 
@@ -113,3 +114,28 @@ def _add_up(table: OpenTable, file: Any, snapshot: int) -> bool:
         rows.close()
     total = dict(table.java.snapshot(snapshot).summary()).get("total-records", "")
     return min(map(min, counts), default=0) >= 0 and str(sum(of_rows for of_rows, _ in counts)) == total
+
+
+# The figures of a run, from the summaries of the snapshots with its name.
+
+
+_SUMMED = {
+    "files_rewritten": "deleted-data-files",
+    "files_added": "added-data-files",
+    "bytes_rewritten": "removed-files-size",
+    "delete_files_removed": "removed-delete-files",
+}
+
+
+def figures_of(table: OpenTable) -> Mapping[str, int]:
+    """Return the figures of the run that has the table open. They are empty if the table cannot be read now. Its
+    commits count all the same.
+    """
+    try:
+        snapshots = table.metadata().snapshots
+    except LakewardenError as error:
+        log.warning("figures_unreadable", run=table.assignment.run, reason=str(error))
+        return {}
+    ours = [one for one in snapshots if one.summary.get(RUN_ID) == table.assignment.run]
+    summed = {name: sum(one.count(key) for one in ours) for name, key in _SUMMED.items()}
+    return {**summed, "commits": len(ours)}

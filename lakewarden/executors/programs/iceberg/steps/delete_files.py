@@ -6,20 +6,19 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.iceberg.client.exchange import Proposed, exchange
+from lakewarden.executors.programs.iceberg.client.exchange import Proposed, exchange, signature
 from lakewarden.executors.programs.iceberg.client.observing import RunObservations
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.iceberg.client.runners import joining_deletes
-from lakewarden.executors.programs.iceberg.client.signature import signature
 from lakewarden.executors.programs.iceberg.steps.file_groups import each
-from lakewarden.executors.programs.iceberg.steps.writing import session_to_write_in
+from lakewarden.executors.programs.iceberg.steps.rewriting import session_to_write_in
 from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, key_of
 from lakewarden.planners.formats.iceberg.metadata.manifests import FileContent
-from lakewarden.planners.formats.iceberg.metadata.retries import until_it_does_not_yield
+from lakewarden.planners.formats.iceberg.metadata.metadata import until_it_does_not_yield
 from lakewarden.planners.formats.iceberg.rewriting.deletes import needless
 from lakewarden.planners.formats.iceberg.writers.cold import left_alone
 from lakewarden.planners.model.errors import LakewardenError, UnknownError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 
 class DeleteFiles:

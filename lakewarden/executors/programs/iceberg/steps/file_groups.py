@@ -17,12 +17,16 @@ from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, key_o
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.rewriting.choosing import choose
-from lakewarden.planners.formats.iceberg.rewriting.groups import Group, file_groups
-from lakewarden.planners.formats.iceberg.rewriting.outputs import expected_files, largest_output, split_size
-from lakewarden.planners.formats.iceberg.rewriting.selection import Selection
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds, planner_options
+from lakewarden.planners.formats.iceberg.rewriting.groups import (
+    Group,
+    expected_files,
+    file_groups,
+    largest_output,
+    split_size,
+)
+from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, Thresholds, planner_options
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.planners.storage.content import read_ahead
 
 _NAME_MAPPING = "schema.name-mapping.default"

@@ -11,13 +11,11 @@ import structlog
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.exchange import moved
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
-from lakewarden.planners.formats.iceberg.deletion.lost_refs import LostRefs, lost_refs
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan
-from lakewarden.planners.formats.iceberg.deletion.refs import kind_of
-from lakewarden.planners.formats.iceberg.metadata.metadata import Ref
-from lakewarden.planners.formats.iceberg.metadata.retries import waits
+from lakewarden.planners.formats.iceberg.deletion.refs import LostRefs, kind_of, lost_refs
+from lakewarden.planners.formats.iceberg.metadata.metadata import Ref, waits
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 log = structlog.get_logger(__name__)
 

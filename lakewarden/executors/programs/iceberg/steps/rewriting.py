@@ -9,40 +9,203 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
 
 from lakewarden.executors.contract import NothingToDo, Plan
-from lakewarden.executors.programs.iceberg.client.errors import translated
-from lakewarden.executors.programs.iceberg.client.exchange import Proposed, exchange
-from lakewarden.executors.programs.iceberg.client.figures import figures_of
+from lakewarden.executors.programs.bracket import carry_out
+from lakewarden.executors.programs.iceberg.client.errors import JobsCancelledError, on_the_way_out, translated
+from lakewarden.executors.programs.iceberg.client.exchange import Proposed, exchange, signature
 from lakewarden.executors.programs.iceberg.client.observing import RunObservations
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.iceberg.client.runners import MakeRunner
-from lakewarden.executors.programs.iceberg.client.signature import signature
+from lakewarden.executors.programs.iceberg.client.statistics import figures_of
 from lakewarden.executors.programs.iceberg.steps.file_groups import (
     FieldIds,
     FileGroup,
     MadeGroup,
+    each,
     made,
     planned_groups,
     taken,
 )
-from lakewarden.executors.programs.iceberg.steps.writing import Writing, discard
 from lakewarden.planners.formats.iceberg.metadata.files import manifests_in
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
-from lakewarden.planners.formats.iceberg.rewriting.deletes import anchored, are_expected, kept_specs
-from lakewarden.planners.formats.iceberg.rewriting.dropped import Planned, refusal
+from lakewarden.planners.formats.iceberg.rewriting.deletes import Planned, anchored, are_expected, kept_specs, refusal
 from lakewarden.planners.formats.iceberg.rewriting.estimate import estimate, groups_of_a_commit
 from lakewarden.planners.formats.iceberg.rewriting.reach import Reach
-from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, selection
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds, thresholds
-from lakewarden.planners.formats.iceberg.writers.branches import kept_off_for_branches
+from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, Thresholds, selection, thresholds
+from lakewarden.planners.formats.iceberg.writers.activity import kept_off_for_branches
 from lakewarden.planners.formats.iceberg.writers.cold import left_alone
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from lakewarden.planners.model.view import TableView
+from lakewarden.planners.storage.content import read_ahead
+
+# The rows of a file group before and after it was rewritten, as the files' own footers count them.
+#
+# Iceberg refuses a rewrite that adds rows according to the manifests, and none that loses rows. Rows are lost if a
+# manifest is wrong: a reader skips what lies before the first of its `split_offsets`.
+
+log = structlog.get_logger(__name__)
+
+_ANEW = (
+    "copy it under a new name, remove it from the table, and add the copy with a current release of Iceberg "
+    "(add_files), which reads the footer. Do not add the file itself again: a later expiry would delete it"
+)
+
+
+def require_balance(table: OpenTable, group: MadeGroup) -> None:
+    """Raise PermanentError if the new files of a group do not have the rows of the old ones, or if an old file has more
+    rows than its manifest claims: Iceberg would refuse the commit.
+
+    The old files are counted after Spark has read them. Before that, a store that hangs would be waited for here, where
+    no cancellation ends it.
+    """
+    least, most = _expected(table, group)
+    with translated(Step.EXECUTE):
+        written = {str(file.location()): file for file in each(group.java.addedFiles())}
+    rows = sum(_counted(table, written).values())
+    if least <= rows <= most:
+        return
+    where = ", ".join(sorted(group.known.partitions - {""})) or "the table"
+    several = f"{least}" if least == most else f"{least} to {most}"
+    raise PermanentError(
+        f"the files of {where} have {several} rows by their own footers, and the rewrite wrote {rows}: nothing is "
+        "committed. A manifest may have wrong split_offsets, and then every engine skips rows. Compare the files with "
+        f"what the table shows of them; if one has more rows, {_ANEW}"
+    )
+
+
+def _expected(table: OpenTable, group: MadeGroup) -> tuple[int, int]:
+    """Return how many rows the old files of a group have without those that are deleted: at least, and at most. Delete
+    files may delete a row twice.
+    """
+    with translated(Step.EXECUTE):
+        tasks = {str(task.file().location()): task for task in each(group.java.fileScanTasks())}
+    counted = _counted(table, {path: task.file() for path, task in tasks.items()})
+    least = most = 0
+    for path, task in tasks.items():
+        with translated(Step.EXECUTE):
+            claimed, deletes = int(task.file().recordCount()), [_deleted(one) for one in task.deletes()]
+        rows = counted[path]
+        if rows > claimed:
+            raise PermanentError(
+                f"{path} has {rows} rows, and its manifest claims {claimed}: Iceberg refuses a rewrite that seems to "
+                f"add rows. {_ANEW.capitalize()}"
+            )
+        if rows < claimed:
+            log.warning("manifest_claims_more_rows", file=path, rows=rows, claimed=claimed)
+        exact = sum(one.rows for one in deletes if one.is_exact)
+        most += rows - exact
+        least += max(0, rows - exact - sum(one.rows for one in deletes if not one.is_exact))
+    return least, most
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Deleted:
+    """How many rows of a data file a delete file deletes: so many, or at most so many."""
+
+    rows: int
+    is_exact: bool
+
+
+def _deleted(delete: Any) -> _Deleted:
+    if str(delete.content()) == "EQUALITY_DELETES":  # one delete may concern all rows
+        return _Deleted(rows=2**63, is_exact=False)
+    return _Deleted(rows=int(delete.recordCount()), is_exact=str(delete.format()) == "PUFFIN")
+
+
+def _counted(table: OpenTable, files: Mapping[str, Any]) -> Mapping[str, int]:
+    return dict(read_ahead(files, lambda path: _rows_of(table, path, files[path])))
+
+
+def _rows_of(table: OpenTable, path: str, file: Any) -> int:
+    """Return how many rows a data file has, from its footer or the headers of its blocks. The store says how long the
+    file is.
+    """
+    iceberg = table.jvm.org.apache.iceberg
+    with translated(Step.EXECUTE):
+        content = table.java.io().newInputFile(path)
+        match str(file.format()):
+            case "PARQUET":
+                return int(
+                    iceberg.parquet.ParquetUtil.fileMetrics(content, iceberg.MetricsConfig.getDefault()).recordCount()
+                )
+            case "ORC":
+                return int(iceberg.orc.OrcMetrics.fromInputFile(content).recordCount())
+            case "AVRO":
+                return int(iceberg.avro.Avro.rowCount(content))
+            case _:
+                return int(file.recordCount())
+
+
+# Writes file groups anew, several at a time, by Spark jobs with the name of the run.
+
+
+class Writing:
+    """The writing of some file groups: which groups were `written`, and the errors of the others.
+
+    With `goes_on` the other groups are still written after one has failed. Without it no further group is begun. If the
+    run was cancelled, or its JVM is gone (`stopped`), no group is begun in any case.
+    """
+
+    def __init__(
+        self, table: OpenTable, groups: Sequence[MadeGroup], make_runner: MakeRunner, *, goes_on: bool
+    ) -> None:
+        self.written: list[MadeGroup] = []
+        self.failures: list[Exception] = []
+        self.stopped = False
+        self._table = table
+        self._goes_on = goes_on
+        self._groups = tuple(groups)
+        with translated(Step.PLAN):  # an error here occurs again at every try
+            self._session = session_to_write_in(table)
+            self._runner = make_runner(table, self._session)
+            self._runner.init(table.java_map({}))
+
+    def carry_out(self, *, at_a_time: int) -> None:
+        """Write the groups. Return when no thread is writing any more."""
+        errors = carry_out(self._groups, self._write, at_a_time=at_a_time, stops=self._stops)
+        self.failures, self.stopped = errors.failures, errors.stopped
+
+    def _write(self, group: MadeGroup) -> None:
+        with translated(Step.EXECUTE):
+            self._table.jvm.org.apache.spark.sql.SparkSession.setActiveSession(self._session)
+            group.java.setOutputFiles(self._runner.rewrite(group.java))
+        try:
+            require_balance(self._table, group)
+        except LakewardenError:
+            discard(self._table, [group])
+            raise
+        self.written.append(group)
+
+    def _stops(self, error: Exception) -> bool:
+        return not self._goes_on or isinstance(error, JobsCancelledError | UnknownError)
+
+
+def discard(table: OpenTable, groups: Sequence[MadeGroup]) -> None:
+    """Delete the new files of groups that were not committed."""
+    for group in groups:
+        with on_the_way_out("delete what was written"):
+            for file in each(group.java.addedFiles()):
+                table.java.io().deleteFile(str(file.location()))
+
+
+def session_to_write_in(table: OpenTable) -> Any:
+    """Return a session with the settings that Iceberg's own action uses. Adaptive execution would change how rows are
+    distributed over the files, and deletes of one group do not help another. Names are those of the table's schema: two
+    columns may differ only by the case of their letters.
+    """
+    session = table.spark._jsparkSession.cloneSession()  # noqa: SLF001 - pyspark's own access to py4j
+    session.conf().set("spark.sql.adaptive.enabled", "false")
+    session.conf().set("spark.sql.caseSensitive", "true")
+    session.conf().set("spark.sql.iceberg.executor-cache.delete-files.enabled", "false")
+    return session
 
 
 class RewriteSteps(ABC):

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lakewarden.executors.programs.paimon.client.errors import on_the_way_out, translated
+from lakewarden.executors.programs.paimon.client.opened import on_the_way_out, translated
 from lakewarden.planners.model.errors import TemporaryError, UnknownError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 _SURE_SECONDS = 20.0
 """How long the lock certainly lasts. A database takes it away from a dead program after 60 s (`core_options`)."""

@@ -6,9 +6,10 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,31 +17,123 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from lakewarden.executors.contract import Assignment, Program, Steps
+from lakewarden.executors.programs import java_errors
 from lakewarden.executors.programs.bracket import Bracket
-from lakewarden.executors.programs.paimon.client.core_tables import java_table
-from lakewarden.executors.programs.paimon.client.errors import translated
 from lakewarden.planners.formats.paimon.backlog.blockers import blockers
-from lakewarden.planners.formats.paimon.backlog.memo import Memo
+from lakewarden.planners.formats.paimon.backlog.manifests_read import Memo
 from lakewarden.planners.formats.paimon.catalogs.places import Places
-from lakewarden.planners.formats.paimon.catalogs.settings import Catalog
+from lakewarden.planners.formats.paimon.catalogs.settings import (
+    Catalog,
+    HiveCatalog,
+    JdbcCatalog,
+    commits_under_lock,
+    core_options,
+)
 from lakewarden.planners.formats.paimon.format import PAIMON
 from lakewarden.planners.formats.paimon.metadata.files import WAITS, VanishedError, content_of
-from lakewarden.planners.formats.paimon.metadata.heads import Heads, require_table
-from lakewarden.planners.formats.paimon.metadata.signature import commit_user
+from lakewarden.planners.formats.paimon.metadata.heads import Heads, commit_user, require_table
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
 from lakewarden.planners.formats.paimon.observing import Look, look
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.formats.shared_folder import require_own_folder
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.errors import LakewardenError, NotYetError, PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy, Table
 from lakewarden.planners.ports import ConditionalWrites, Storage
 from lakewarden.planners.settings import Settings
-from lakewarden.planners.storage import canonical_location
-from lakewarden.planners.storage.scattered import ScatteredStorage
+from lakewarden.planners.storage.inside import ScatteredStorage
+from lakewarden.planners.storage.locations import canonical_location, named_in_catalog
 from lakewarden.planners.triggers import NumCommits
+
+# What Paimon's exceptions mean to the daemon. They are translated only here.
+#
+# Paimon's client publishes nothing: the snapshots that it makes appear in a folder of the worker, and Lakewarden gives
+# them their place in the table. So after each exception of the client certainly nothing was committed.
+
+_CONFLICTS = ("conflicts detected", "Give up committing", "commit conflicts")
+_A_WRITER_WAS_HERE = timedelta(minutes=1)
+_NO_SPACE = ("No space left on device", timedelta(minutes=5))
+_NOTHING_TO_SCAN = "EndOfScanException"
+_MISSING_FILE = ("FileNotFoundException", "NoSuchFileException")
+_FOR_A_PERSON = (
+    "java.lang.NoSuchMethodError",
+    "java.lang.ClassNotFoundException",
+    "java.lang.NoClassDefFoundError",
+    "java.lang.UnsupportedOperationException",
+    "java.nio.file.AccessDeniedException",
+    "Could not find any factory for identifier",
+)
+
+
+def translated(step: Step) -> AbstractContextManager[None]:
+    """Run Java calls of one step. Their exceptions become a TemporaryError, PermanentError or UnknownError."""
+    return java_errors.translated(step, meaning)
+
+
+def on_the_way_out(what: str) -> AbstractContextManager[None]:
+    """Run Java calls that free or release something. Their failure is logged, and does not hide a run's outcome."""
+    return java_errors.on_the_way_out(what, meaning)
+
+
+def meaning(causes: Sequence[str], __step: Step) -> LakewardenError:
+    """Return the error for a chain of Java exceptions, the outermost first."""
+    everything = "\n".join(causes)
+    message = java_errors.for_people(causes)
+    if any(text in everything for text in _CONFLICTS):
+        return YieldError(f"another program has changed files that were compacted: {message}", delay=_A_WRITER_WAS_HERE)
+    if _NO_SPACE[0] in everything:
+        return TemporaryError(f"a disk is full, free some space (the worker's scratch?): {message}", delay=_NO_SPACE[1])
+    if _NOTHING_TO_SCAN in everything:
+        return NotYetError(f"Paimon finds no small file: {message}")
+    if any(name in everything for name in _MISSING_FILE):
+        return TemporaryError(f"a file is missing, an expiry may have been faster: {message}", delay=_A_WRITER_WAS_HERE)
+    if any(text in everything for text in _FOR_A_PERSON):
+        return PermanentError(message)
+    return TemporaryError(message)
+
+
+# The table as the core of Paimon opens it: by its folder, or through the catalog of its writers.
+
+
+@contextlib.contextmanager
+def java_table(session: Any, table: Table, folder: str) -> Iterator[Any]:
+    """Yield the `FileStoreTable` with the newest schema. `table` is as it is registered, and lies in `folder`.
+
+    If the writers commit under the lock of a catalog, the table is opened through that catalog, which has the lock.
+    Raises TemporaryError if the core finds it elsewhere.
+    """
+    paimon = session.sparkContext._jvm.org.apache.paimon  # noqa: SLF001 - pyspark's own access to py4j
+    settings = table.catalog
+    if not isinstance(settings, HiveCatalog | JdbcCatalog) or not commits_under_lock(settings, folder):
+        with translated(Step.PLAN):
+            java = paimon.table.FileStoreTableFactory.create(paimon.fs.local.LocalFileIO(), paimon.fs.Path(folder))
+        yield java
+        return
+    _, identifier = named_in_catalog(table.location)
+    with translated(Step.PLAN):
+        catalog = _catalog(session, paimon, settings)
+    try:
+        with translated(Step.PLAN):
+            java = catalog.getTable(paimon.catalog.Identifier.create(*identifier.split(".")))
+            place = canonical_location(str(java.location().toString()))
+        if place != folder:
+            raise TemporaryError(f"the catalog moves the table: it was in {folder}, and is in {place}")
+        yield java
+    finally:
+        with on_the_way_out("close the catalog"):
+            catalog.close()
+
+
+def _catalog(session: Any, paimon: Any, settings: HiveCatalog | JdbcCatalog) -> Any:
+    options = paimon.options.Options()
+    for key, value in core_options(settings).items():
+        options.set(key, value)
+    context = session.sparkContext
+    hadoop = context._jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())  # noqa: SLF001
+    hadoop.set("fs.s3.impl", "org.apache.hadoop.fs.s3a.S3AFileSystem")  # a metastore may say s3:// for s3a://
+    return paimon.catalog.CatalogFactory.createCatalog(paimon.catalog.CatalogContext.create(options, hadoop))
+
 
 _CATALOG: TypeAdapter[Any] = TypeAdapter(Catalog)
 _DENSE_STATISTICS = "metadata.stats-dense-store"

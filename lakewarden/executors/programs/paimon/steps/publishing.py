@@ -8,16 +8,15 @@ from dataclasses import dataclass
 
 from lakewarden.executors import points
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.paimon.client.errors import on_the_way_out
 from lakewarden.executors.programs.paimon.client.locks import held
-from lakewarden.executors.programs.paimon.client.opened import OpenTable
-from lakewarden.executors.programs.paimon.steps.new_snapshots import (
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, on_the_way_out
+from lakewarden.executors.programs.paimon.steps.disk import table_files
+from lakewarden.executors.programs.paimon.steps.rewriting import (
     SNAPSHOTS,
+    Proposal,
     folder_of_snapshots,
     require_exclusive_creation,
 )
-from lakewarden.executors.programs.paimon.steps.proposing import Proposal
-from lakewarden.executors.programs.paimon.steps.table_files import table_files
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.heads import HINT
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema

@@ -2,14 +2,166 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import posixpath
+import re
 from array import array
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from enum import Enum
+from fnmatch import fnmatchcase
+from itertools import chain, pairwise
 from math import inf
 from statistics import median
+from urllib.parse import unquote
 
-from lakewarden.planners.formats.directory.listing.names import REWRITTEN, EntryKind, may_be_orphan
-from lakewarden.planners.formats.directory.listing.tables import LOG_OF_A_SINK
+from lakewarden.planners.formats.layouts import LAYOUTS, found_in
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.locations import is_local
+
+# What a name in a directory stands for. Pure.
+#
+# Sources: Flink's `HadoopRecoverableFsDataOutputStream` (`.part-...inprogress...`), `RecoverableMultiPartUploadImpl`
+# (`_..._tmp_...`) and `CompactOperator` (`.uncompacted-part-...`), Hadoop's `FileOutputCommitter` (`_temporary`), and
+# Spark's `HadoopFSUtils.shouldFilterOutPathName`.
+
+
+class EntryKind(Enum):
+    """What a file or a folder is."""
+
+    DATA = "data"
+    """A file that readers see, or a folder that readers look into."""
+    MARKER = "marker"
+    """The file that says that its partition is committed."""
+    STAGED = "staged"
+    """A part in progress or pending, or a folder that holds such parts."""
+    IGNORED = "ignored"
+    """Neither of them."""
+
+
+_STAGED_PARTS = (".inprogress.", "._COPYING_")
+_STAGED_ENDS = (".inprogress", ".tmp", "._COPYING_")
+OURS = "_lakewarden"
+"""The folder below a directory in which compaction writes. Readers overlook it."""
+REWRITTEN = "part-lakewarden-"
+"""So begin the names of the files that compaction writes."""
+DROP = "drop-"
+"""So begin the names of the folders in it that hold partitions which ttl has moved away."""
+
+_HARMLESS = frozenset({OURS, "_SUCCESS", "_metadata", "_common_metadata", ".DS_Store", "_spark_metadata", ".snapshot"})
+_HARMLESS_BEGINNINGS = ("_committed_", "_started_", ".Trash", ".nfs")
+_HARMLESS_ENDS = (".crc", "_$folder$")
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers overlook it: Spark's rule, with which Hive, Flink and Trino agree for such names."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def kind_of(name: str, *, marker: str, ignored: Collection[str] = ()) -> EntryKind:
+    """Return what a name stands for. A hidden name of unknown meaning may be of a writer, and counts as staged."""
+    if name == marker:
+        return EntryKind.MARKER
+    if any(fnmatchcase(name, pattern.replace("[", "[[]")) for pattern in ignored):
+        return EntryKind.IGNORED
+    if name in _HARMLESS or name.startswith(_HARMLESS_BEGINNINGS) or name.endswith(_HARMLESS_ENDS):
+        return EntryKind.IGNORED
+    if is_hidden(name) or name.endswith(_STAGED_ENDS) or any(part in name for part in _STAGED_PARTS):
+        return EntryKind.STAGED
+    return EntryKind.DATA
+
+
+def partition_values(path: str) -> dict[str, str]:
+    """Return the values of the partition columns that a path below the table names, in order: of `dt=1/hr=a%2Fb` the
+    values `1` and `a/b`. A level without a column is left out.
+
+    Source: Flink's `PartitionPathUtils.unescapePathName`, and Hive's.
+    """
+    levels = (level.partition("=") for level in path.split("/"))
+    return {unquote(column): unquote(value) for column, sign, value in levels if sign}
+
+
+_LEFT_FILES = (re.compile(r"\..+\.inprogress\.[^.]+"), re.compile(r"_.+_tmp_[0-9a-fA-F-]{8,}"))
+_LEFT_FOLDERS = ("_temporary", ".spark-staging-", ".hive-staging", ".staging_")
+
+
+def may_be_orphan(name: str, *, is_folder: bool) -> bool:
+    """Whether a part in progress, or a folder of such parts, has a name that Flink, Spark or Hive gives. Nothing else
+    is deleted. Flink's `.uncompacted-...` holds rows that are in no other file.
+    """
+    if is_folder:
+        return name == _LEFT_FOLDERS[0] or name.startswith(_LEFT_FOLDERS[1:])
+    return not name.startswith(".uncompacted-") and any(one.fullmatch(name) for one in _LEFT_FILES)
+
+
+# Tables of other formats in a directory, and above it, and checkpoints of streams in it. Their files are theirs.
+
+LOG_OF_A_SINK = "_spark_metadata"
+"""The folder in which Spark's streaming sink lists its files by name (`FileStreamSink.metadataDir`)."""
+
+_FORMATS = {layout.folder: name for name, layout in LAYOUTS.items()}
+
+_ACID = re.compile(r"base_\d{7,}(_v\d+)?|(delete_)?delta_\d{7,}_\d{7,}(_\d{4})?(_v\d+)?")
+"""Source: Hive, `AcidUtils.BASE_PREFIX`, `deltaSubdir` and `deleteDeltaSubdir`."""
+
+_CHECKPOINTS = {("offsets", "commits"): ("Spark", "metadata"), ("shared", "taskowned"): ("Flink", r"chk-\d+")}
+"""Of a stream's checkpoint two folders, the engine, and the name of something else that is in it. Source: Spark 3.5,
+`StreamExecution`; Flink 1.20, `AbstractFsCheckpointStorageAccess`."""
+
+_IN_CHECKPOINTS = frozenset(chain(*_CHECKPOINTS))
+
+
+def may_be_of_a_table(name: str) -> bool:
+    """Whether a folder of this name may make the folder above it a table, or a checkpoint."""
+    return name in _FORMATS or name in _IN_CHECKPOINTS or _ACID.fullmatch(name) is not None
+
+
+def table_in(folder: str, names: Collection[str], storage: Storage) -> str | None:
+    """Return in words the table that a folder is, or the checkpoint of a stream. `names` are those of the folders in
+    it. None if it is none.
+
+    Raises TemporaryError.
+    """
+    for inside, (engine, other) in _CHECKPOINTS.items():
+        if set(inside) <= set(names) and any(re.fullmatch(other, entry.name) for entry in storage.entries(folder)):
+            return f"a checkpoint of a stream of {engine} ({folder}/{inside[0]})"
+    if found := found_in(folder, storage, formats=[_FORMATS[name] for name in names if name in _FORMATS]):
+        return f"{found[0].table} ({found[0].file})"
+    acid = min((name for name in names if _ACID.fullmatch(name)), default=None)
+    return None if acid is None else f"a partition of a transactional Hive table ({folder}/{acid})"
+
+
+def table_above(location: str, storage: Storage) -> str | None:
+    """Return in words the table that a directory lies in. None if it lies in none. What may not be listed holds none.
+
+    Raises TemporaryError.
+    """
+    for folder in _above(location):
+        with contextlib.suppress(PermanentError, FileNotFoundError):
+            if table := table_in(folder, _FORMATS, storage):
+                return table
+    return None
+
+
+def log_of_a_sink(location: str, storage: Storage) -> str | None:
+    """Return the list of a streaming sink in a directory, or above it. None if there is none.
+
+    Raises TemporaryError.
+    """
+    for folder in (location, *_above(location)):
+        with contextlib.suppress(PermanentError, FileNotFoundError):
+            if next(storage.entries(f"{folder}/{LOG_OF_A_SINK}"), None) is not None:
+                return f"{folder}/{LOG_OF_A_SINK}"
+    return None
+
+
+def _above(location: str) -> Iterator[str]:
+    scheme, separator, path = ("", "", os.path.realpath(location)) if is_local(location) else location.partition("://")
+    while (path := posixpath.dirname(path)) not in ("", "/"):
+        yield f"{scheme}{separator}{path}"
+
 
 ONE_CHANGE = 1.0
 """Seconds: files of one checkpoint, written by several tasks, are one change of the partition."""

@@ -11,13 +11,12 @@ from lakewarden.planners.formats.hudi.indexes.file_groups import FileGroups
 from lakewarden.planners.formats.hudi.indexes.indexes import to_build, to_drop
 from lakewarden.planners.formats.hudi.metadata.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, Layout
+from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.savepoints import in_flight as savepoints_in_flight
-from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.timeline import LastClean
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, IndexingOptions, RollbackOptions
-from lakewarden.planners.model.instant import Instant, InstantKind, Service
-from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, Timeline
+from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import Backlog
 
 _REWRITES = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
@@ -225,3 +224,21 @@ def _rewrites(timeline: Timeline) -> Sequence[Instant]:
 def _ended(instant: Instant) -> datetime:
     """Return when an instant was completed. Layout 1 does not say it, so there it is the time of the request."""
     return instant.completed_at or instant.requested_at
+
+
+# Whether a table's policies need to know what every commit wrote. Reading that is not free.
+
+_SERVICES = frozenset({Service.CLUSTERING, Service.TTL, Service.CATALOG_SYNC})
+"""Clustering avoids what was just written. Ttl tells Lakewarden's deletions from those of a writer by their signature.
+Catalog sync tells deletions of partitions from other replacements."""
+
+_TOLD_AHEAD = frozenset({Service.COMPACTION, Service.CLEAN})
+
+
+def needs_commits(table: Table) -> bool:
+    """Whether one of the table's policies depends on what its commits wrote, and not only on how many there were. A
+    table that is not acted on is shown what its services would do, so it needs them for that.
+    """
+    if table.mode is not Mode.ACT and not _TOLD_AHEAD.isdisjoint(table.policies):
+        return True
+    return not _SERVICES.isdisjoint(table.policies) or any(p.trigger.counts_files() for p in table.policies.values())

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from lakewarden.planners.formats.hudi.damage.broken_off import Damage
+from lakewarden.planners.formats.hudi.backlog.neglected import HOURS_BY_HUDI, RETAINED_BY_HUDI
+from lakewarden.planners.formats.hudi.damage import Damage
 from lakewarden.planners.formats.hudi.metadata.heartbeats import may_show_a_first_beat
-from lakewarden.planners.formats.hudi.metadata.names import Layout
-from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
-from lakewarden.planners.formats.hudi.metadata.timeline import Known
+from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, Layout
+from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
+from lakewarden.planners.formats.hudi.metadata.timeline import Known, LastClean
+from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, CleanPolicy
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions, Lock
 from lakewarden.planners.formats.hudi.writers.acquisitions.samples import leaves_traces
-from lakewarden.planners.formats.hudi.writers.beside import BE_LAZY
-from lakewarden.planners.model.instant import Instant, InstantKind, Service
+from lakewarden.planners.formats.hudi.writers.activity import BE_LAZY
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, Timeline
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Blocker
+from lakewarden.planners.model.view import Blocker, KeptMore
 from lakewarden.planners.settings import format_duration
 
 _READABLE = frozenset({"PARQUET", "ORC", "HFILE"})
@@ -267,3 +269,75 @@ def warnings(options: HudiTableOptions, properties: TableProperties, known: Iter
             "another lock loses acknowledged updates silently."
         )
     return tuple(found)
+
+
+# What an operator does about a file of the timeline that broke off. Pure.
+#
+# A plan that was not begun may go between two writes: it is planned anew. One that was begun has left files, and an
+# archive beyond it would make them part of the table. Below table version 8 a log file bears the time of a plan.
+
+_PLAN = re.compile(r"(\d+)\.(clean|compaction|logcompaction|clustering|replacecommit)\.requested ")
+_COMPLETED = re.compile(r"\d+(_\d+)?\.(commit|deltacommit|replacecommit) ")
+_WAIT = "wait a minute, because it may be being written. If it stays so, "
+
+
+def mending(faults: Sequence[str], layout: Layout) -> str | None:
+    """Return what to do about the first of the faults. None if there is none, or its sentence says it."""
+    fault = faults[0] if faults else ""
+    plan = _PLAN.match(fault)
+    if plan is not None:
+        return _WAIT + _of_a_plan(plan[1], plan[2], layout)
+    if _COMPLETED.match(fault):
+        return _WAIT + "restore it from a backup of the table. Do not delete it: the rows that it committed would go"
+    return None
+
+
+def _of_a_plan(time: str, action: str, layout: Layout) -> str:
+    file, begun = f"{time}.{action}.requested", f"{time}.{action}.inflight"
+    if action == "clean":
+        return f"stop the table's writers, and delete {file}, and {begun} if it is there. The clean is planned anew"
+    named = "" if layout is Layout.V2 else f" and no log file with {time} in its name"
+    return (
+        f"stop the table's writers. If there is no {begun}{named}, delete {file}: it is planned anew. Else restore it "
+        "from a backup of the table"
+    )
+
+
+# Whether the policy of clean keeps fewer commits than the newest clean did. Readers may count on those. Pure.
+
+
+def kept_more(table: Table, timeline: Timeline, cleaned: LastClean | None) -> Mapping[Service, KeptMore]:
+    """Return what the newest clean kept and the policy would not have kept at that time. Nothing if there was no clean,
+    or if one of the two counts versions of files.
+
+    Commits that have left the active timeline are not counted. So the clean may have kept more than is said. A write
+    that was in flight when the clean was planned is not counted either, because Hudi did not count it.
+    """
+    policy = table.policies.get(Service.CLEAN)
+    if policy is None or cleaned is None or cleaned.retained is None or cleaned.seen is None:
+        return {}
+    options = policy.options if isinstance(policy.options, CleanOptions) else CleanOptions()
+    done = [i for i in timeline.instants if not i.pending and Action(i.action).completed_as in COMMITS]
+    planned_at = next((i.requested_at for i in timeline.instants if i.time == cleaned.instant), None)
+    between = [i for i in done if cleaned.retained <= i.time <= cleaned.seen]
+    kept = [i for i in between if planned_at is None or not _completed_after(i, planned_at)]
+    if not kept:
+        return {}
+    match CleanPolicy(options.policy):
+        case CleanPolicy.KEEP_LATEST_COMMITS:
+            keeps = options.commits_retained or RETAINED_BY_HUDI
+        case CleanPolicy.KEEP_LATEST_BY_HOURS:
+            since = kept[-1].requested_at - timedelta(hours=options.hours_retained or HOURS_BY_HUDI)
+            keeps = sum(i.requested_at >= since for i in kept)
+        case _:
+            return {}
+    if len(kept) <= keeps:
+        return {}
+    commits = "1 commit" if keeps == 1 else f"{keeps:,} commits"
+    says = f"the policy keeps {commits}, where the newest clean {cleaned.instant} kept {len(kept):,}"
+    return {Service.CLEAN: KeptMore(says=says, instant=cleaned.instant, commits=len(kept))}
+
+
+def _completed_after(instant: Instant, moment: datetime) -> bool:
+    """Whether the timeline says that an instant was completed later. Below table version 8 it says nothing of that."""
+    return instant.completed_time is not None and instant.completed_at is not None and instant.completed_at > moment

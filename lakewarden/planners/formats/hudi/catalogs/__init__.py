@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from lakewarden.planners.formats.hudi.catalogs.paths import tables_below
-from lakewarden.planners.formats.hudi.catalogs.settings import Catalog, HiveCatalog, PathsCatalog
+from lakewarden.planners.formats.hudi.catalogs.paths import Catalog, HiveCatalog, PathsCatalog, tables_below
 from lakewarden.planners.formats.hudi.options.service_options import catalog_sync_of
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table

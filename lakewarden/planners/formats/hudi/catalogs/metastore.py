@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lakewarden.planners.formats.hudi.catalogs.settings import HiveCatalog
+from lakewarden.planners.formats.hudi.catalogs.paths import HiveCatalog
 from lakewarden.planners.metastores import Metastores, NoAnswerError
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Listing

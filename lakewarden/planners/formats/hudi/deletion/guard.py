@@ -13,13 +13,18 @@ from typing import Any, TypeVar
 
 from lakewarden.planners.formats.hudi.metadata import plans
 from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles, Layout
-from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, Chunks, UnreadableError, present, read_chunks
+from lakewarden.planners.formats.hudi.metadata.payloads import (
+    MALFORMED,
+    Chunks,
+    UnreadableError,
+    present,
+    read_chunks,
+    whole_timeline,
+)
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile, HudiPlan
-from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties, read_table_properties
-from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
+from lakewarden.planners.formats.hudi.metadata.properties import TableProperties, read_table_properties
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
-from lakewarden.planners.model.instant import PlanSize, State
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import PlanSize, State, Timeline
 from lakewarden.planners.ports import FileEntry, Storage
 
 _T = TypeVar("_T")

@@ -15,11 +15,10 @@ from typing import Any
 
 from lakewarden.planners.formats.hudi.metadata.names import Action, Layout, collapse
 from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, decode
-from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
+from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Service, State
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Service, State, Timeline
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
 

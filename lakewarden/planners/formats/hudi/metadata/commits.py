@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakewarden.planners.decoding.numbers import count
+from lakewarden.planners.decoding.json_stream import count
 from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, InChunks
 from lakewarden.planners.formats.hudi.metadata.plans import author_of
 from lakewarden.planners.model.instant import RunId

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lakewarden.planners.model.instant import Instant, InstantKind
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Instant, InstantKind, Timeline
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import FileEntry
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from lakewarden.planners.decoding.chunks import Part
-from lakewarden.planners.decoding.numbers import count, counted
+from lakewarden.planners.decoding.json_stream import count, counted
 from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, UnreadableError
 from lakewarden.planners.model.instant import PlanSize, RunId
 

@@ -24,11 +24,10 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     read_chunks,
 )
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
-from lakewarden.planners.formats.hudi.metadata.table_properties import HOME, TableProperties
+from lakewarden.planners.formats.hudi.metadata.properties import HOME, TableProperties
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State, Timeline
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
 

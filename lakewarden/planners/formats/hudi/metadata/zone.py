@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakewarden.planners.formats.hudi.metadata.names import InstantFiles, Layout
-from lakewarden.planners.formats.hudi.metadata.times import to_utc, wall_time
+from lakewarden.planners.formats.hudi.metadata.timeline import to_utc, wall_time
 from lakewarden.planners.model.view import Blocker
 
 _NEAR = timedelta(minutes=5)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,6 +14,7 @@ from lakewarden.planners.metastores import URIS
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.settings import Duration, Settings, Size, Within, format_size, shown
+from lakewarden.planners.triggers import AllOf, AnyOf, NumCommits, NumCommitsAfterLastRequest, TimeElapsed, Trigger
 
 
 class CompactionOptions(Settings):
@@ -295,3 +298,98 @@ class MetadataRebuildOptions(Settings):
 
 class NoOptions(Settings):
     """A service without options."""
+
+
+# The options of TTL: partitions that are deleted when they are old enough.
+
+
+class TtlStrategy(StrEnum):
+    """From when a partition's days count: its newest file, its oldest file, or the time that its own path names."""
+
+    KEEP_BY_TIME = "keep_by_time"
+    KEEP_BY_CREATION_TIME = "keep_by_creation_time"
+    KEEP_BY_VALUE = "keep_by_value"
+
+
+class TtlOptions(Settings):
+    """Partitions that are deleted when they are old enough."""
+
+    days_retain: Annotated[int, Within(1, 36_500)]
+    """Days that a partition is kept (`hoodie.partition.ttl.strategy.days.retain`). There is no default: it deletes
+    data."""
+
+    strategy: TtlStrategy = TtlStrategy.KEEP_BY_TIME
+    """From when they count. `keep_by_time`: the last write into the partition, or its rewrite by a service.
+    `keep_by_creation_time`: the oldest of its remaining files. `keep_by_value`: the time in its path, whatever was
+    written to it since. Rows that come into an expired partition are deleted by the next run."""
+
+    partition_value: str | None = None
+    """With `keep_by_value`: how paths name their time, in the signs of `strptime`, as `dt=%Y-%m-%d`, or `%Y/%m/%d/%H`.
+    It is read in the zone of the table's `spark` profile. The days count from the end of the day, hour, month or year.
+    If the path of a partition does not fit, the partition is kept."""
+
+    partition_selected: tuple[str, ...] = ()
+    """Only these partitions (`hoodie.partition.ttl.strategy.partition.selected`); without it, all."""
+
+    max_delete_partitions: Annotated[int, Within(1, 1_000_000)] = 1000
+    """The most that one run deletes (`hoodie.partition.ttl.strategy.max.delete.partitions`)."""
+
+    silent_writes_touch: SilentWrites = SilentWrites.ANYTHING
+    """What a write may touch if it does not say where it writes. `anything`: a deletion waits for a moment without such
+    a write. `warm`: only partitions that were written to within `days_retain`. If that is wrong, such a write fails
+    when it meets a deletion of its partition."""
+
+    @model_validator(mode="after")
+    def _says_how_values_are_read(self) -> TtlOptions:
+        pattern = self.partition_value
+        if (self.strategy is TtlStrategy.KEEP_BY_VALUE) != (pattern is not None):
+            raise ValueError("strategy: keep_by_value and partition_value, as dt=%Y-%m-%d, need each other")
+        if pattern is not None and not _reads_times(pattern):
+            raise ValueError(f"partition_value: {shown(pattern)} tells no time: write it like dt=%Y-%m-%d")
+        return self
+
+
+def _reads_times(pattern: str) -> bool:
+    """Whether `strptime` reads what `strftime` writes by this pattern, and it tells the year."""
+    some = datetime(2026, 11, 22, 13, tzinfo=UTC)
+    try:
+        return datetime.strptime(some.strftime(pattern), pattern).year == some.year  # noqa: DTZ007 - for its year
+    except ValueError:
+        return False
+
+
+# The names of Hudi's own trigger strategies (`hoodie.compact.inline.trigger.strategy`), and their triggers.
+#
+# A name alone has Hudi's default numbers. With numbers it is written as `{NUM_OR_TIME: {num_commits: 5, time_elapsed:
+# 1h}}`.
+
+_COMMITS = 5  # hoodie.compact.inline.max.delta.commits
+_ELAPSED = timedelta(hours=1)  # hoodie.compact.inline.max.delta.seconds
+
+
+def _commits(argument: Any) -> Trigger:
+    return NumCommits.read(_COMMITS if argument is None else argument)
+
+
+def _after_request(argument: Any) -> Trigger:
+    return NumCommitsAfterLastRequest.read(_COMMITS if argument is None else argument)
+
+
+def _elapsed(argument: Any) -> Trigger:
+    return TimeElapsed.read(_ELAPSED if argument is None else argument)
+
+
+def _commits_and_time(argument: Any) -> tuple[Trigger, Trigger]:
+    argument = {} if argument is None else argument
+    if not isinstance(argument, Mapping) or not set(argument) <= {"num_commits", "time_elapsed"}:
+        raise ValueError("needs num_commits and time_elapsed, as in {num_commits: 5, time_elapsed: 1h}")
+    return _commits(argument.get("num_commits")), _elapsed(argument.get("time_elapsed"))
+
+
+STRATEGIES: Mapping[str, Callable[[Any], Trigger]] = {
+    "NUM_COMMITS": _commits,
+    "NUM_COMMITS_AFTER_LAST_REQUEST": _after_request,
+    "TIME_ELAPSED": _elapsed,
+    "NUM_AND_TIME": lambda argument: AllOf(triggers=_commits_and_time(argument)),
+    "NUM_OR_TIME": lambda argument: AnyOf(triggers=_commits_and_time(argument)),
+}

@@ -16,10 +16,10 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from lakewarden.planners.decoding.numbers import counted
-from lakewarden.planners.formats.hudi.metadata.memo import Reading
-from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
+from lakewarden.planners.decoding.json_stream import counted
+from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.timeline import Known
+from lakewarden.planners.formats.hudi.metadata.tokens import Reading
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import InstantKind, Service, State
 from lakewarden.planners.model.table import Table

@@ -15,11 +15,13 @@ from lakewarden.planners.formats.hudi.indexes.indexes import COLUMNS
 from lakewarden.planners.formats.hudi.options.locks import jar_beside_the_bundle, lock_keys, retry_time, wait_keys
 from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions, Lock
+from lakewarden.planners.hooks import At, CommitHook, Hint, HookKey, HookReader, MalformedHookError, json_object
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Scheduling, Table
 from lakewarden.planners.ports import FLINK, NOTHING_MEASURED, SPARK, Measured, WriterEngine, WriterOption
 from lakewarden.planners.settings import format_duration
+from lakewarden.planners.storage.locations import spelled_location
 
 _OFF, _ON = "false", "true"
 
@@ -280,3 +282,36 @@ def _clustering_keys(engine: WriterEngine, *, scheduled: bool) -> Mapping[str, s
 
 def _inline(service: str, *, scheduled: bool) -> dict[str, str]:
     return {f"hoodie.{service}.inline": _OFF, f"hoodie.{service}.schedule.inline": _ON if scheduled else _OFF}
+
+
+# Hudi's HTTP commit callback (`HoodieWriteCommitHttpCallback`): which table a writer says it has committed to.
+#
+# The body is a `HoodieWriteCommitCallbackMessage` as plain JSON, with one write stat for each file, so it can be
+# megabytes. Only `basePath` is read: a hook is a hint, and its content is not trusted further than that. It stands
+# before the write stats, in the order of the class's fields as in the alphabet's, so that the beginning of a body will
+# do.
+
+
+def hints_of(body: bytes, *, whole: bool = True) -> tuple[Hint, ...]:
+    """Return the table that the callback is about; of a long one the beginning will do. Raises MalformedHookError."""
+    base_path = json_object(body, whole=whole).get("basePath")
+    if not isinstance(base_path, str):
+        raise MalformedHookError("the body has no basePath, as Hudi's commit callback has")
+    try:
+        return (At(location=spelled_location(base_path)),)
+    except PermanentError as wrong:
+        raise MalformedHookError(str(wrong)) from wrong
+
+
+_READER = HookReader(sender="hudi", read=lambda body, whole, _catalog: hints_of(body, whole=whole))
+
+_KEY = HookKey(
+    header="HUDI-CALLBACK-KEY",
+    option="hoodie.write.commit.callback.http.api.key",
+    well_known="hudi_write_commit_http_callback",
+)
+"""Read in `HoodieWriteCommitHttpCallbackClient` of 1.1.1 and 1.2.0: it sends this header with every callback."""
+
+HOOK = CommitHook(
+    senders=("hudi",), about="Take Hudi's HTTP commit callback.", reader_of=lambda _path: _READER, key=_KEY
+)

@@ -8,18 +8,17 @@ from datetime import datetime
 from itertools import takewhile
 from typing import TypeVar
 
-from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.decoding.json_stream import counted
 from lakewarden.planners.formats.iceberg.backlog.blockers import UNKNOWN_TO_SPARK, why_files_stay
 from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, ordered_by, untouchable
-from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
+from lakewarden.planners.formats.iceberg.backlog.memo import Holdings
 from lakewarden.planners.formats.iceberg.deletion.expiry import Expiry, expirable
-from lakewarden.planners.formats.iceberg.deletion.readers import NoSuchBranchError
+from lakewarden.planners.formats.iceberg.deletion.reachable import NoSuchBranchError
 from lakewarden.planners.formats.iceberg.deletion.refs import kind_of
 from lakewarden.planners.formats.iceberg.deletion.unused_metadata import why_all_stay
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.timeline import has_statistics, instant_of, stands_for
-from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans
 from lakewarden.planners.formats.iceberg.options.service_options import (
     ArchiveOptions,
     CleanOptions,
@@ -27,23 +26,24 @@ from lakewarden.planners.formats.iceberg.options.service_options import (
     CompactionOptions,
     OrphansOptions,
     RewriteOptions,
+    age_of_orphans,
 )
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.choosing import Choice, choose
-from lakewarden.planners.formats.iceberg.rewriting.groups import Group, file_groups
-from lakewarden.planners.formats.iceberg.rewriting.outputs import expected_files
-from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, UnknownFieldError, selection
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import (
+from lakewarden.planners.formats.iceberg.rewriting.groups import Group, expected_files, file_groups
+from lakewarden.planners.formats.iceberg.rewriting.selection import (
     ContradictoryThresholdsError,
+    Selection,
     Thresholds,
+    UnknownFieldError,
+    selection,
     thresholds,
 )
 from lakewarden.planners.formats.iceberg.writers.cold import never_quiet, on_the_clock, quiet_time
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.instant import Instant, Service, Timeline
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Backlog, Blocker, WriterActivity
 from lakewarden.planners.settings import Settings, format_duration
 

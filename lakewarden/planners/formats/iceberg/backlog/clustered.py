@@ -16,7 +16,7 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.timeline import stands_for
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds
+from lakewarden.planners.formats.iceberg.rewriting.selection import Thresholds
 from lakewarden.planners.formats.iceberg.writers.cold import left_alone
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import WriterActivity

@@ -8,20 +8,18 @@ from datetime import datetime
 
 from lakewarden.planners.formats.iceberg.backlog.backlog import NeedFacts, ServiceNeed, needs
 from lakewarden.planners.formats.iceberg.backlog.blockers import blockers, two_vectors, unknown_to_java, warnings
-from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
-from lakewarden.planners.formats.iceberg.catalogs.hive_locks import COMMITTING, why_commits_may_be_lost
+from lakewarden.planners.formats.iceberg.backlog.memo import Holdings
+from lakewarden.planners.formats.iceberg.catalogs.hive import COMMITTING, why_commits_may_be_lost
 from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.deletes import kept_specs
-from lakewarden.planners.formats.iceberg.writers.branches import kept_off_for_branches
-from lakewarden.planners.formats.iceberg.writers.cold import next_turn
-from lakewarden.planners.formats.iceberg.writers.distance import kept_off, kept_off_by_time, next_silence
+from lakewarden.planners.formats.iceberg.writers.activity import kept_off_for_branches
+from lakewarden.planners.formats.iceberg.writers.cold import kept_off, kept_off_by_time, next_silence, next_turn
 from lakewarden.planners.model.decision import NotDue
-from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.instant import Service, Timeline
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Backlog, Blocker, WriterActivity
 
 

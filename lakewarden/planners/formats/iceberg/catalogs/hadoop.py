@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.decoding.json_stream import counted
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.storage.content import FileTooLargeError

@@ -23,6 +23,7 @@ from pyiceberg.exceptions import (
 )
 
 from lakewarden.planners.formats.iceberg.catalogs.answers import LoginRefusedError, UnansweredError, listing_of
+from lakewarden.planners.formats.iceberg.catalogs.bounded_http import signer
 from lakewarden.planners.formats.iceberg.catalogs.rest_client import (
     AT_ONCE,
     TIMEOUT,
@@ -31,7 +32,6 @@ from lakewarden.planners.formats.iceberg.catalogs.rest_client import (
     server_message,
 )
 from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
-from lakewarden.planners.formats.iceberg.catalogs.sigv4 import signer
 from lakewarden.planners.formats.iceberg.catalogs.vended.credentials import Vended, vended
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import Listing

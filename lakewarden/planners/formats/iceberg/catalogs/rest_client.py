@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 import requests
 from pyiceberg.catalog.rest import RestCatalog as Client
 
-from lakewarden.planners.formats.iceberg.catalogs.bounded_http import BoundedAdapter
-from lakewarden.planners.formats.iceberg.catalogs.sigv4 import Sign, SigningAdapter
+from lakewarden.planners.formats.iceberg.catalogs.bounded_http import BoundedAdapter, Sign, SigningAdapter
 from lakewarden.planners.model.errors import PermanentError
 
 TIMEOUT = "lakewarden.timeout-seconds"

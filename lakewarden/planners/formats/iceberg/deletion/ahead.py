@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, manifests_of, missing, read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import BrokenOffError, CorruptMetadataError, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, address_of
+from lakewarden.planners.formats.iceberg.metadata.parsing import Spelling, address_of
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage

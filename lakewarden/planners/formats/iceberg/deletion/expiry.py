@@ -11,17 +11,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from lakewarden.planners.decoding.numbers import counted
-from lakewarden.planners.formats.iceberg.deletion.readers import needed_until, read_by
+from lakewarden.planners.decoding.json_stream import counted
+from lakewarden.planners.formats.iceberg.deletion.reachable import needed_until, read_by
 from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef, RefAge, named, ref_ages
 from lakewarden.planners.formats.iceberg.deletion.refs import held as held_refs
-from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, Snapshot, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.moments import FOR_EVER, after, later
+from lakewarden.planners.formats.iceberg.metadata.metadata import (
+    FOR_EVER,
+    MAIN,
+    Ref,
+    Snapshot,
+    TableMetadata,
+    after,
+    later,
+)
 from lakewarden.planners.formats.iceberg.metadata.parsing import span
-from lakewarden.planners.formats.iceberg.metadata.sink_marks import shown
-from lakewarden.planners.formats.iceberg.options.incremental_reader import IncrementalReader
+from lakewarden.planners.formats.iceberg.metadata.timeline import shown
 from lakewarden.planners.formats.iceberg.options.service_options import BranchRetention, CleanOptions
-from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, IncrementalReader
 from lakewarden.planners.formats.iceberg.writers.marked_snapshots import (
     MarkedSnapshot,
     marked_snapshots,

@@ -7,10 +7,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable
 
-from lakewarden.planners.formats.iceberg.deletion.own_names import is_named_by_a_writer, is_of_a_layout
+from lakewarden.planners.formats.iceberg.deletion.orphan_files import is_named_by_a_writer, is_of_a_layout
 from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.spelling import address_of
+from lakewarden.planners.formats.iceberg.metadata.parsing import address_of
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, Outside
 from lakewarden.planners.formats.layouts import found_in
 from lakewarden.planners.model.errors import PermanentError

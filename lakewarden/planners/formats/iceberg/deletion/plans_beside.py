@@ -14,8 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from lakewarden.planners.decoding.damage import DamagedError
-from lakewarden.planners.decoding.json_text import from_json
-from lakewarden.planners.decoding.numbers import count, long, moment
+from lakewarden.planners.decoding.json_stream import count, from_json, long, moment
 from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef
 from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError
 from lakewarden.planners.formats.iceberg.metadata.timeline import time_of

@@ -5,13 +5,20 @@ As in Iceberg's `RemoveSnapshots`, a name is as old as the snapshot for which it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.moments import FOR_EVER, later
+from lakewarden.planners.decoding.json_stream import counted
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import FOR_EVER, MAIN, Ref, TableMetadata, later
+from lakewarden.planners.formats.iceberg.metadata.parsing import span
+from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import KeptMore
+from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration
 
 NamedRef = tuple[str, int]
@@ -79,3 +86,73 @@ def held(ages: Sequence[RefAge], now: datetime) -> Iterator[str]:
     for one in ages:
         if one.is_held and one.aged_at < now <= one.stays_until:
             yield f"{kind_of(one.ref)} stays although its max-ref-age-ms is over: {one.because}"
+
+
+# Names that were lost with the snapshots of an expiry, because they were made between its last look and its commit.
+#
+# Only a catalog that applies changes to the table as it is by then can lose them. The log of earlier metadata files
+# shows the version to which the expiry was applied.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LostRefs:
+    """The names that stood for snapshots of the expiry, in the version `before` it. That is the path of a metadata
+    file. It is None if the log does not reach so far back. Then it is not known whether a name was lost.
+    """
+
+    before: str | None
+    refs: tuple[Ref, ...] = ()
+
+
+def lost_refs(
+    expired: Collection[int], chosen: Collection[NamedRef], metadata: TableMetadata, storage: Storage
+) -> LostRefs:
+    """Return the names that were lost with the `expired` snapshots. `metadata` is a version after the expiry, and
+    `chosen` are the names that were to go. A name that exists by now is not lost.
+
+    Raises CorruptMetadataError, PermanentError and TemporaryError if an earlier version cannot be read.
+    """
+    there = {ref.name for ref in metadata.refs}
+    for file in reversed(metadata.metadata_log):
+        try:
+            earlier = read_table(file, storage, told=metadata.told)
+        except VanishedError:
+            break
+        if any(one in earlier.by_id for one in expired):
+            lost = (ref for ref in earlier.refs if ref.snapshot in expired and ref.name not in there)
+            return LostRefs(before=file, refs=tuple(ref for ref in lost if (ref.name, ref.snapshot) not in chosen))
+    return LostRefs(before=None)
+
+
+# Whether the policy of clean keeps less than the properties of the table say. Readers may count on those. Pure.
+
+_AGE = "history.expire.max-snapshot-age-ms"
+_COUNT = "history.expire.min-snapshots-to-keep"
+
+
+def kept_more(table: Table, properties: Mapping[str, str]) -> Mapping[Service, KeptMore]:
+    """Return what the properties keep and the policy does not. A property that is not set, or is no number, keeps
+    nothing.
+    """
+    policy = table.policies.get(Service.CLEAN)
+    options = None if policy is None else policy.options
+    if not isinstance(options, CleanOptions):
+        return {}
+    found = [*_age(options, counted(properties.get(_AGE, ""))), *_count(options, counted(properties.get(_COUNT, "")))]
+    return {Service.CLEAN: KeptMore(says=" and ".join(found))} if found else {}
+
+
+def _age(options: CleanOptions, stated: int | None) -> Iterator[str]:
+    age = options.max_snapshot_age
+    if age is not None and stated is not None and age < (kept := span(stated)):
+        yield f"the policy keeps snapshots of {format_duration(age)}, where {_AGE} says {_said(kept)}"
+
+
+def _count(options: CleanOptions, stated: int | None) -> Iterator[str]:
+    least = options.min_snapshots_to_keep
+    if least is not None and stated is not None and least < stated:
+        yield f"the policy keeps at least {least:,} snapshots, where {_COUNT} says {stated:,}"
+
+
+def _said(kept: timedelta) -> str:
+    return "for ever" if kept > timedelta(days=36_500) else format_duration(kept)

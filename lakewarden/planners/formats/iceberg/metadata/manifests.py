@@ -14,7 +14,7 @@ from lakewarden.planners.decoding.avro import Container as AvroContainer
 from lakewarden.planners.decoding.avro import opened
 from lakewarden.planners.decoding.damage import DamagedError, OversizedError
 from lakewarden.planners.decoding.inflating import UnknownCodecError
-from lakewarden.planners.decoding.numbers import count, long
+from lakewarden.planners.decoding.json_stream import count, long
 from lakewarden.planners.formats.iceberg.metadata.metadata import (
     CorruptMetadataError,
     PartitionField,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from lakewarden.planners.decoding.json_stream import ArrayContent
-from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.decoding.json_stream import ArrayContent, counted
 from lakewarden.planners.formats.iceberg.metadata.schemas import DroppedColumn
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, YieldError
+from lakewarden.planners.model.view import TableIdentity
 
 MAIN = "main"
 
@@ -178,3 +179,90 @@ class TableMetadata:
             seen.add(snapshot)
             yield found
             snapshot = found.parent
+
+
+# The identity of an Iceberg table. It changes if the table is dropped and created again.
+
+UNKNOWN = "unknown"
+
+
+def table_identity(location: str, metadata: TableMetadata) -> TableIdentity:
+    """Return the address of the table and its `table-uuid`, which never changes. Tables of format version 1 need not
+    have one. Then all tables that were ever at that location count as one.
+    """
+    return TableIdentity(location=location, created=metadata.uuid or UNKNOWN)
+
+
+# When a thing is of an age: moments that may lie beyond all calendars. Pure.
+
+FOR_EVER = datetime.max.replace(tzinfo=UTC)
+_FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+def after(age: timedelta) -> Callable[[datetime], datetime]:
+    """Return a function from a time to the moment at which that time reaches this age. An age of 292 million years
+    means "never", so the moment is `FOR_EVER`.
+    """
+    if age >= FOR_EVER - _FIRST:
+        return lambda _: FOR_EVER
+    last = FOR_EVER - age
+    return lambda at: at + age if at < last else FOR_EVER
+
+
+def later(at: datetime, age: timedelta) -> datetime:
+    """Return when a time is of this age."""
+    return after(age)(at)
+
+
+# How often a commit is tried again if the table's pointer has moved, and after which pauses.
+
+_RETRIES = ("commit.retry.num-retries", 4)
+_FIRST_WAIT = ("commit.retry.min-wait-ms", 100)
+_LONGEST = ("commit.retry.max-wait-ms", 60_000)
+_TOGETHER = ("commit.retry.total-timeout-ms", 1_800_000)
+_MOST = 1000
+
+
+def waits(properties: Mapping[str, str]) -> Iterator[float]:
+    """Yield the seconds to wait before each try. The first is 0. The others are the `pauses`."""
+    yield 0.0
+    yield from pauses(properties)
+
+
+def until_it_does_not_yield(
+    act: Callable[[], None], properties: Mapping[str, str], *, pause: Callable[[float], None] = time.sleep
+) -> None:
+    """Call `act` again while it raises YieldError. The table's properties say how often and after which pauses. Raises
+    the last YieldError.
+    """
+    yielded: YieldError | None = None
+    for wait in waits(properties):
+        pause(wait)
+        try:
+            return act()
+        except YieldError as error:
+            yielded = error
+    if yielded is not None:
+        raise yielded
+    return None
+
+
+def pauses(properties: Mapping[str, str]) -> Iterator[float]:
+    """Yield the seconds to wait before each further try, as the table's own properties ask (`TableProperties`). Each
+    pause is twice the one before. Their sum stays below the table's timeout.
+    """
+    retries, first, longest, together = (
+        _number(properties, *one) for one in (_RETRIES, _FIRST_WAIT, _LONGEST, _TOGETHER)
+    )
+    waited = 0
+    for attempt in range(min(retries, _MOST)):
+        pause = min(first * 2 ** min(attempt, 40), longest)
+        waited += pause
+        if waited > together:
+            return
+        yield pause / 1000
+
+
+def _number(properties: Mapping[str, str], key: str, otherwise: int) -> int:
+    found = counted(properties.get(key, ""))
+    return otherwise if found is None else found

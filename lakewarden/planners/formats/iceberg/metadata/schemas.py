@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from lakewarden.planners.decoding.numbers import long
+from lakewarden.planners.decoding.json_stream import long
 
 
 def types_in(raw: Mapping[str, Any]) -> frozenset[str]:

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
+from typing import NamedTuple
 
-from lakewarden.planners.decoding.numbers import moment
+from lakewarden.planners.decoding.json_stream import moment
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
-from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State, Timeline
 
 RUN_ID = "lakewarden.run-id"
 """The key in the summary of a snapshot that Lakewarden committed: the run."""
@@ -134,3 +134,57 @@ def instant_of(snapshot: Snapshot, *, of_main: bool) -> Instant:
         author=None if run is None else RunId(run),
         partial=run is not None and snapshot.summary.get(PART) == MORE,
     )
+
+
+# What sinks remember in the summaries of snapshots: how far they have committed.
+#
+# A sink that starts again follows the parents of its branch's head to its newest mark. If it finds none, it commits
+# again what it had committed. Each sink has keys of its own, so every key counts that is not Iceberg's.
+
+_OF_ICEBERG = re.compile(
+    r"(added|removed|deleted|total)-[\w-]+|changed-partition-count|partition-summaries-included|partitions\..*"
+    r"|operation|replace-partitions|source-snapshot-id|wap\.id|published-wap-id|manifests-\w+|entries-processed"
+    r"|(engine|iceberg|app)-\w+|spark\.app\.id|trino_\w+|lakewarden\..*|flink\..*|spark\.sql\.streaming\..*"
+)
+"""Keys that no sink looks for, and the keys of the sinks that are known by what their marks say. Source: Iceberg 1.11,
+`SnapshotSummary`, `EnvironmentContext`, `BaseRewriteManifests`, `WapUtil`; Trino 470, `IcebergMetadata`."""
+
+JOB, _OPERATOR, _CHECKPOINT = "flink.job-id", "flink.operator-id", "flink.max-committed-checkpoint-id"
+QUERY = "spark.sql.streaming.queryId"
+
+
+def is_of_a_sink(key: str) -> bool:
+    """Whether a key of a summary is one that Iceberg and its engines do not use."""
+    return _OF_ICEBERG.fullmatch(key) is None
+
+
+class SinkMark(NamedTuple):
+    """A mark of one sink. `writer` is the job that wrote it, if the `kind` of sink has jobs that follow each other: a
+    job that is deployed anew has another id. Else it is empty, and the mark is of no one job.
+    """
+
+    kind: str
+    writer: str
+    part: str = ""
+
+
+def marks_in(summary: Mapping[str, str]) -> Iterator[SinkMark]:
+    """Yield the marks in a snapshot's summary.
+
+    Source: Iceberg 1.11, `flink.sink.SinkUtil`, `spark.source.SparkWrite.findLastCommittedEpochId`, and
+    `connect.channel.Coordinator` (`kafka.connect.offsets.<topic>.<group>`).
+    """
+    if JOB in summary:
+        yield SinkMark("Flink", summary[JOB], summary.get(_OPERATOR, ""))
+    if QUERY in summary:
+        yield SinkMark("Spark", summary[QUERY])
+    yield from (SinkMark("", "", key) for key in summary if is_of_a_sink(key))
+
+
+def shown(mark: SinkMark, summary: Mapping[str, str]) -> str:
+    """Return the sink of a mark, for people."""
+    if mark.kind == "Flink":
+        operator = f", operator {mark.part}" if mark.part else ""
+        checkpoint = summary.get(_CHECKPOINT)
+        return f"Flink job {mark.writer}{operator}" + ("" if checkpoint is None else f" (checkpoint {checkpoint})")
+    return f"the stream {mark.writer} of Spark" if mark.kind else f"the sink that writes {mark.part}"

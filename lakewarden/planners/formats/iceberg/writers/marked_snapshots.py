@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from lakewarden.planners.formats.iceberg.metadata.metadata import Ref, Snapshot, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.moments import FOR_EVER, later
-from lakewarden.planners.formats.iceberg.metadata.sink_marks import SinkMark, marks_in
+from lakewarden.planners.formats.iceberg.metadata.metadata import FOR_EVER, Ref, Snapshot, TableMetadata, later
+from lakewarden.planners.formats.iceberg.metadata.timeline import SinkMark, marks_in
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 
 

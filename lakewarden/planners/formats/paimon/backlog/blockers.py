@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.backlog.refused import refusals
 from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
+from lakewarden.planners.formats.paimon.metadata.heads import run_of
 from lakewarden.planners.formats.paimon.metadata.history import MOST
-from lakewarden.planners.formats.paimon.metadata.signature import run_of
 from lakewarden.planners.formats.paimon.metadata.snapshots import CommitKind, Snapshot
 from lakewarden.planners.formats.paimon.options.core_options import STRICT_MODE, BucketMode, CoreOptions
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
@@ -295,3 +296,32 @@ def _features(facts: NeedFacts) -> Iterator[str]:
         "files outside the table's folder": options.external_paths or bool(facts.external),
     }
     yield from (name for name, is_used in features.items() if is_used)
+
+
+# Rows that were committed and that readers do not see before a compaction. Pure.
+
+
+def first_hidden(facts: NeedFacts) -> Snapshot | None:
+    """Return the first write after the newest compaction: as far as commits tell, its rows are hidden. None if there is
+    none, or if readers of this table see level 0.
+    """
+    if not facts.schema.options.waits_for_compaction or not facts.holdings.level_0:
+        return None
+    compacted = _compacted(facts)
+    snapshots = facts.history.snapshots
+    return next((one for one in snapshots if (compacted is None or one.id > compacted.id) and one.is_write), None)
+
+
+def unseen_since(facts: NeedFacts) -> Mapping[Service, datetime]:
+    """Return since when rows are hidden: since then at least. If there are files of level 0 from before the newest
+    compaction, which has left buckets out, the time of that compaction counts.
+    """
+    if not facts.schema.options.waits_for_compaction or not facts.holdings.level_0:
+        return {}
+    since = first_hidden(facts) or _compacted(facts)
+    return {} if since is None else {Service.COMPACTION: since.at}
+
+
+def _compacted(facts: NeedFacts) -> Snapshot | None:
+    compactions = (one for one in facts.history.snapshots if one.is_compaction and one.id not in facts.since.idle)
+    return max(compactions, key=lambda one: one.id, default=None)

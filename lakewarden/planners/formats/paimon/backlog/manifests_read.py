@@ -3,18 +3,103 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from lakewarden.planners.decoding.damage import DamagedError
-from lakewarden.planners.formats.paimon.backlog.memo import Memo
-from lakewarden.planners.formats.paimon.backlog.totals import Totals, changed
-from lakewarden.planners.formats.paimon.metadata.files import REMEDY, CorruptMetadataError, content_of, contents
-from lakewarden.planners.formats.paimon.metadata.index_manifests import NO_INDEX, IndexFiles, read_index_manifest
-from lakewarden.planners.formats.paimon.metadata.manifests import Digest, ManifestMeta, digest_of, read_manifest_list
+from lakewarden.planners.formats.paimon.metadata.files import (
+    REMEDY,
+    CorruptMetadataError,
+    VanishedError,
+    content_of,
+    contents,
+)
+from lakewarden.planners.formats.paimon.metadata.history import History, Remembered
+from lakewarden.planners.formats.paimon.metadata.manifests import (
+    MOST,
+    NO_INDEX,
+    Digest,
+    IndexFiles,
+    Key,
+    ManifestMeta,
+    Tally,
+    digest_of,
+    read_index_manifest,
+    read_manifest_list,
+)
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
+from lakewarden.planners.formats.paimon.writers import Done
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.ports import Storage
+
+# The files of a snapshot, as the sum of its manifests. A commit costs what it changed: manifests that came are added,
+# and manifests that went are taken off.
+
+Totals = Mapping[Key, Tally]
+
+
+def changed(totals: Totals, *, came: Iterable[Digest], went: Iterable[Digest]) -> Totals:
+    """Return the sums without what is none. Raises DamagedError where files are deleted that no manifest adds, or where
+    there are too many levels of buckets.
+    """
+    sums = dict(totals)
+    touched: set[Key] = set()
+    for digests, sign in ((came, 1), (went, -1)):
+        for one in digests:
+            touched.update(one.tallies)
+            _add(sums, one.tallies, sign)
+    for key in touched:
+        tally = sums[key]
+        if min(tally) < 0 or (not tally.files and any(tally)) or tally.small > tally.files:
+            raise DamagedError(
+                f"they delete files of bucket {key[1]} at level {key[2]} that none of them adds, or add some twice"
+            )
+        if not tally.files:
+            del sums[key]
+    if len(sums) > MOST:
+        raise DamagedError(f"they have files in more than {MOST} levels of buckets, which is more than is counted")
+    return sums
+
+
+def _add(sums: dict[Key, Tally], tallies: Mapping[Key, Tally], sign: int) -> None:
+    for key, one in tallies.items():
+        was = sums.get(key)
+        if was is None:
+            sums[key] = one if sign > 0 else Tally(-one.files, -one.bytes, -one.rows, -one.small)
+        else:
+            sums[key] = Tally(
+                was.files + sign * one.files,
+                was.bytes + sign * one.bytes,
+                was.rows + sign * one.rows,
+                was.small + sign * one.small,
+            )
+
+
+# What one observation hands to the next: what was read of files that never change, as long as the table has them.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memo:
+    """Small files by their locations; the digests of the newest snapshot's manifests by their names, and their sums
+    unless some are left to be read, made with `small` bytes as the bound of small files; its index manifest, with what
+    that names; and of compactions, by their manifest lists, whether they were full in a table with so many `levels`, or
+    None if they changed no file. `came` are the partitions into which commits brought files, by their manifest lists.
+    `marked` are the markers that were read, and `watched` those that the token has.
+    """
+
+    kept: Remembered = field(default_factory=dict)
+    small: int = -1
+    digests: Mapping[str, Digest] = field(default_factory=dict)
+    totals: Totals | None = None
+    index: tuple[str | None, IndexFiles] = (None, NO_INDEX)
+    levels: int = 0
+    full: Mapping[str, bool | None] = field(default_factory=dict)
+    came: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
+    marked: Mapping[bytes, Done] = field(default_factory=dict)
+    watched: tuple[str, ...] = ()
+
 
 _MOST_SUMS = 1_000_000
 """So many sums are kept of all manifests: some 300 bytes each."""
@@ -126,3 +211,116 @@ class ManifestReading:
 
     def _file(self, name: str) -> str:
         return f"{self.location}/manifest/{name}"
+
+
+# When rows came into each partition last, as far as the table tells.
+#
+# The commits of writers tell it exactly, as long as their snapshots are kept. For the time before them there is a
+# bound: no rows came later than the first kept snapshot, nor later than the newest file was written. The time of a file
+# has no zone: it is the local time of its writer (`DataFileMeta.creationTime` of Paimon 1.3.1).
+
+_WEST, _EAST = timedelta(hours=12), timedelta(hours=14)
+"""So far behind and before UTC is local time anywhere."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+class Came(NamedTuple):
+    """The newest commit that brought rows into a partition."""
+
+    snapshot: int
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changes:
+    """What is known of all partitions. `came` has those into which a commit from the snapshot `first` on brought rows.
+    The rows of earlier commits came until `since`. `created` are the times of the newest files, in milliseconds of a
+    local time.
+    """
+
+    first: int
+    newest: int
+    since: datetime
+    came: Mapping[bytes, Came] = field(default_factory=dict)
+    created: Mapping[bytes, int] = field(default_factory=dict)
+
+    def latest(self, partition: bytes) -> datetime:
+        """Return a moment after which no rows came into a partition."""
+        came = self.came.get(partition)
+        if came is not None:
+            return came.at
+        created = self._created(partition)
+        return self.since if created is None else min(self.since, created + _WEST)
+
+    def came_after(self, partition: bytes, done: Done) -> bool:
+        """Whether rows came after a partition was done. If the snapshots of that time are gone, only a file counts that
+        is newer in every time zone: it may be of a compaction, which brings no rows.
+        """
+        came = self.came.get(partition)
+        known = came is not None and came.at > done.at
+        if done.snapshot is not None and done.snapshot <= self.newest:
+            known = known or (came is not None and came.snapshot > done.snapshot)  # not so after a rollback
+            is_whole = self.first <= done.snapshot + 1
+        else:
+            is_whole = self.since <= done.at
+        if known or is_whole or came is not None:
+            return known
+        created = self._created(partition)
+        return created is not None and created - _EAST > done.at
+
+    def _created(self, partition: bytes) -> datetime | None:
+        created = self.created.get(partition)
+        if created is None:
+            return None
+        return min(_EPOCH + timedelta(milliseconds=max(0, min(created, 2**47))), _LAST)
+
+
+def changes_of(reading: ManifestReading, history: History, known: dict[str, frozenset[bytes]]) -> Changes | None:
+    """Return when rows came into the partitions. `known` are the partitions of commits that were looked at before, by
+    their manifest lists. None for a table without a snapshot.
+    """
+    newest = history.newest
+    if newest is None:
+        return None
+    came: dict[bytes, Came] = {}
+    first, since = newest.id + 1, newest.at
+    for one in reversed(history.snapshots):
+        since = one.at
+        if one.is_write:
+            partitions = known.get(one.delta) if one.delta in known else _looked_at(one, reading)
+            if partitions is None:
+                break
+            known[one.delta] = partitions
+            for partition in partitions:
+                came.setdefault(partition, Came(one.id, one.at))
+        first = one.id
+    kept = {one.delta for one in history.snapshots}
+    for name in [name for name in known if name not in kept]:
+        del known[name]
+    created = _newest(reading.digests.values())
+    return Changes(first=first, newest=newest.id, since=since, came=came, created=created)
+
+
+def _looked_at(snapshot: Snapshot, reading: ManifestReading) -> frozenset[bytes] | None:
+    """Return the partitions into which a commit brought files. None if its manifests are gone, or there was no time."""
+    try:
+        manifests = reading.listed(snapshot.delta, snapshot.delta_size)
+        known = reading.digests
+        new = list(reading.read([one for one in manifests if one.name not in known]))
+    except VanishedError:  # it was expired meanwhile
+        return None
+    digests = [*(digest for _, digest in new), *(known[one.name] for one in manifests if one.name in known)]
+    if len(digests) < len(manifests):
+        return None
+    return frozenset(partition for digest in digests for partition, _, _ in digest.added)
+
+
+def _newest(digests: Iterable[Digest]) -> Mapping[bytes, int]:
+    found: dict[bytes, int] = {}
+    for one in digests:
+        for partition, created in one.created.items():
+            if created > found.get(partition, 0):
+                found[partition] = created
+    return found

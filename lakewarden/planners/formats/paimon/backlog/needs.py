@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lakewarden.planners.formats.paimon.backlog.buckets import Holdings
-from lakewarden.planners.formats.paimon.backlog.changes import Changes
-from lakewarden.planners.formats.paimon.backlog.compactions import SinceCompaction
+from lakewarden.planners.formats.paimon.backlog.compactions import Holdings, SinceCompaction
+from lakewarden.planners.formats.paimon.backlog.manifests_read import Changes
 from lakewarden.planners.formats.paimon.backlog.refused import REFUSED
 from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun
 from lakewarden.planners.formats.paimon.deletion.retention import Retention, Rule, beyond_retention
-from lakewarden.planners.formats.paimon.metadata.history import History
-from lakewarden.planners.formats.paimon.metadata.index_manifests import IndexFiles
-from lakewarden.planners.formats.paimon.metadata.references import References
+from lakewarden.planners.formats.paimon.metadata.history import History, References
+from lakewarden.planners.formats.paimon.metadata.manifests import IndexFiles
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
-from lakewarden.planners.formats.paimon.writers.commit_users import CommitUser
+from lakewarden.planners.formats.paimon.writers import CommitUser
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Backlog

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lakewarden.planners.formats.paimon.backlog.buckets import Bucket
-from lakewarden.planners.formats.paimon.backlog.hidden import first_hidden
+from lakewarden.planners.formats.paimon.backlog.blockers import first_hidden
+from lakewarden.planners.formats.paimon.backlog.compactions import Bucket
 from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun
 from lakewarden.planners.formats.paimon.deletion.retention import Rule
-from lakewarden.planners.formats.paimon.metadata.rows import partition_path
-from lakewarden.planners.formats.paimon.metadata.signature import run_of
-from lakewarden.planners.formats.paimon.metadata.timeline import time_of
-from lakewarden.planners.formats.paimon.options.ages import age_of_orphans, unknown_for
-from lakewarden.planners.formats.paimon.options.service_options import OrphansOptions
+from lakewarden.planners.formats.paimon.metadata.files import partition_path
+from lakewarden.planners.formats.paimon.metadata.heads import run_of
+from lakewarden.planners.formats.paimon.metadata.snapshots import time_of
+from lakewarden.planners.formats.paimon.options.service_options import OrphansOptions, age_of_orphans, unknown_for
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.model.view import ReaderPosition
 from lakewarden.planners.settings import format_duration, format_size

@@ -12,10 +12,9 @@ from lakewarden.planners.formats.paimon.metadata.files import (
     content_of,
     contents,
 )
-from lakewarden.planners.formats.paimon.metadata.index_manifests import read_index_names
-from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
+from lakewarden.planners.formats.paimon.metadata.history import what_names_it
+from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_index_names, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.named_files import read_named_files
-from lakewarden.planners.formats.paimon.metadata.references import what_names_it
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.planners.decoding.damage import DamagedError
-from lakewarden.planners.decoding.json_text import from_json
-from lakewarden.planners.decoding.numbers import count, moment
+from lakewarden.planners.decoding.json_stream import count, from_json, moment
 from lakewarden.planners.ports import Storage
 
 OURS = "_lakewarden"

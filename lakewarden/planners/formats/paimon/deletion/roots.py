@@ -22,7 +22,7 @@ from lakewarden.planners.formats.paimon.metadata.files import (
     once_whole,
 )
 from lakewarden.planners.formats.paimon.metadata.heads import SNAPSHOT
-from lakewarden.planners.formats.paimon.metadata.references import (
+from lakewarden.planners.formats.paimon.metadata.history import (
     BRANCH,
     CHANGELOG,
     CONSUMER,

@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.decoding.json_stream import counted
 from lakewarden.planners.formats.paimon.metadata.files import listed
+from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.model.view import TableIdentity
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.content import FileTooLargeError
 
@@ -116,3 +119,39 @@ def _version(folder: str, number: int, storage: Storage) -> str | None:
         return storage.version(f"{folder}/snapshot-{number}")
     except FileNotFoundError:
         return None
+
+
+# By what a Paimon table is the same table tomorrow, and another one after it was dropped and made again.
+
+UNKNOWN = "unknown"
+
+
+def table_identity(location: str, first: Schema) -> TableIdentity:
+    """Return where the table is, and when its first schema was made, in milliseconds. Schemas are never deleted. The
+    first releases did not write the time: all tables of theirs that ever were at this location count as one.
+    """
+    at = first.at
+    return TableIdentity(location=location, created=UNKNOWN if at is None else str(round(at.timestamp() * 1000)))
+
+
+# How the commits of Lakewarden are told from those of others: the commit user has the name of the run.
+
+_OURS = "lakewarden-"
+_OF_MANIFESTS = ".manifests"
+"""Paimon knows one kind of commit for compactions of files and of manifests. The end of the name tells them apart."""
+
+
+def commit_user(run: RunId, *, of_manifests: bool = False) -> str:
+    """Return the commit user of a run. No other run has it. `of_manifests`: the run merges manifests alone."""
+    return f"{_OURS}{run}{_OF_MANIFESTS if of_manifests else ''}"
+
+
+def run_of(user: str) -> RunId | None:
+    """Return the run with this commit user. None for the commit user of another program."""
+    run = user.removeprefix(_OURS)
+    return RunId(run.removesuffix(_OF_MANIFESTS)) if run and run != user else None
+
+
+def is_of_manifests(user: str) -> bool:
+    """Whether a commit of Lakewarden with this commit user merged manifests, and no files."""
+    return user.startswith(_OURS) and user.endswith(_OF_MANIFESTS)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lakewarden.planners.decoding.avro import opened
 from lakewarden.planners.decoding.damage import DamagedError
-from lakewarden.planners.decoding.numbers import count
+from lakewarden.planners.decoding.json_stream import count
 from lakewarden.planners.formats.paimon.metadata.files import (
     MALFORMED,
     NewerVersionError,

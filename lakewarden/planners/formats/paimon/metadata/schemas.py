@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lakewarden.planners.decoding.numbers import count, moment
+from lakewarden.planners.decoding.json_stream import count, moment
 from lakewarden.planners.formats.paimon.metadata.files import MALFORMED, corrupt, json_object, require_known
 from lakewarden.planners.formats.paimon.options.core_options import CoreOptions, core_options
 

@@ -6,13 +6,14 @@ paimon-flink 1.3.1 and pypaimon 2.1.0 write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from lakewarden.planners.decoding.numbers import count, long, moment
+from lakewarden.planners.decoding.json_stream import count, long, moment
 from lakewarden.planners.formats.paimon.metadata.files import (
     MALFORMED,
     corrupt,
@@ -20,7 +21,8 @@ from lakewarden.planners.formats.paimon.metadata.files import (
     json_object,
     require_known,
 )
-from lakewarden.planners.formats.paimon.metadata.signature import is_of_manifests, run_of
+from lakewarden.planners.formats.paimon.metadata.heads import is_of_manifests, run_of
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Timeline
 
 NEWEST = 3
 """The newest version of a snapshot file that is known."""
@@ -143,3 +145,44 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a text is missing")
     return value[:_LONGEST]
+
+
+# Snapshots as a timeline: each is an instant that was completed in the moment in which it was committed.
+
+_STANDS_FOR: Mapping[CommitKind, Service | InstantKind] = {
+    CommitKind.APPEND: InstantKind.WRITE,
+    CommitKind.OVERWRITE: InstantKind.WRITE,
+    CommitKind.COMPACT: Service.COMPACTION,
+    CommitKind.ANALYZE: Service.TABLE_STATS,
+}
+
+_OURS: Mapping[CommitKind, Service] = {CommitKind.COMPACT: Service.COMPACTION, CommitKind.OVERWRITE: Service.TTL}
+"""What Lakewarden commits: compactions of files or manifests, and snapshots that drop partitions."""
+
+
+def timeline_of(snapshots: Iterable[Snapshot]) -> Timeline:
+    """Return snapshots, the oldest first. A rollback deletes the newest: nothing follows from one that is missing."""
+    return Timeline(instants=tuple(map(instant_of, snapshots)), oldest_leave_first=False)
+
+
+def time_of(snapshot: int) -> str:
+    """Return an instant's time: the number of the snapshot, in ten digits, which sort as text."""
+    return f"{snapshot:010d}"
+
+
+def instant_of(snapshot: Snapshot) -> Instant:
+    """Return what the timeline shows of a snapshot."""
+    time, run = time_of(snapshot.id), run_of(snapshot.user)
+    stands_for = _STANDS_FOR[snapshot.kind] if run is None else _OURS.get(snapshot.kind)
+    if snapshot.kind is CommitKind.COMPACT and not snapshot.is_compaction:
+        stands_for = Service.ARCHIVE
+    return Instant(
+        time=time,
+        action=sys.intern(snapshot.kind.value.lower()),
+        stands_for=stands_for or _STANDS_FOR[snapshot.kind],
+        state=State.COMPLETED,
+        requested_at=snapshot.at,
+        completed_time=time,
+        completed_at=snapshot.at,
+        author=run if snapshot.kind in _OURS else None,
+    )

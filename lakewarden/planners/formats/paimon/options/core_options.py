@@ -12,9 +12,13 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeVar
 
-from lakewarden.planners.decoding.numbers import long
-from lakewarden.planners.formats.paimon.options.partition_options import PartitionOptions, partition_options
-from lakewarden.planners.formats.paimon.options.units import duration, size
+from lakewarden.planners.decoding.json_stream import long
+from lakewarden.planners.formats.paimon.options.service_options import (
+    PartitionOptions,
+    duration,
+    partition_options,
+    size,
+)
 
 _T = TypeVar("_T")
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from lakewarden.planners.formats.paimon.backlog.changes import Changes
+from lakewarden.planners.formats.paimon.backlog.manifests_read import Changes
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
-from lakewarden.planners.formats.paimon.options.partition_commit_options import PartitionCommitOptions
-from lakewarden.planners.formats.paimon.partitions.listed import PaimonPartition
-from lakewarden.planners.formats.paimon.partitions.times import time_of_name, times_by
-from lakewarden.planners.formats.paimon.writers.markers import Done
-from lakewarden.planners.partitions.time_options import PartitionTimeOptions
+from lakewarden.planners.formats.paimon.options.service_options import PartitionCommitOptions
+from lakewarden.planners.formats.paimon.partitions.names import PaimonPartition, time_of_name, times_by
+from lakewarden.planners.formats.paimon.writers import Done
+from lakewarden.planners.partitions import PartitionTimeOptions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,17 +7,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from lakewarden.planners.formats.paimon.backlog.memo import Memo
+from lakewarden.planners.formats.paimon.backlog.manifests_read import Memo
 from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
-from lakewarden.planners.formats.paimon.options.partition_commit_options import PartitionCommitOptions
+from lakewarden.planners.formats.paimon.options.service_options import PartitionCommitOptions, TtlOptions
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
-from lakewarden.planners.formats.paimon.options.ttl_options import TtlOptions
 from lakewarden.planners.formats.paimon.partitions.committing import DoneRule, done_rule
-from lakewarden.planners.formats.paimon.partitions.expiry import PartitionTerm, term_of
-from lakewarden.planners.formats.paimon.partitions.needs import PartitionNeeds, marking_needs, marking_of, ttl_needs
-from lakewarden.planners.formats.paimon.partitions.reading import marker_file
-from lakewarden.planners.formats.paimon.writers.markers import Done
+from lakewarden.planners.formats.paimon.partitions.expiry import (
+    PartitionNeeds,
+    PartitionTerm,
+    marking_needs,
+    marking_of,
+    term_of,
+    ttl_needs,
+)
+from lakewarden.planners.formats.paimon.partitions.names import marker_file
+from lakewarden.planners.formats.paimon.writers import Done
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table

@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lakewarden.demo.formats.directory.batches import PARTITION_SECONDS, FileCommitter, arrivals
 from lakewarden.demo.formats.directory.reader import TwiceError, listed, read_snapshot
+from lakewarden.demo.formats.directory.writer import PARTITION_SECONDS, FileCommitter, arrivals
 
 NOON = 1_772_366_400.0
 

@@ -14,7 +14,7 @@ from pyiceberg.types import IntegerType, NestedField, StringType
 
 from lakewarden.demo.formats.iceberg.appender import AppendCommitter
 from lakewarden.demo.formats.iceberg.reader import open_folder, open_named, read_snapshot
-from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.orders import Row
 
 FIRST = (Row(key="a", partition="north", value=1), Row(key="b", partition="south", value=1))
 SECOND = (Row(key="c", partition="north", value=2),)

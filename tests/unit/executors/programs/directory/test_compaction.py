@@ -23,12 +23,11 @@ from lakewarden.executors.contract import (
     Yielded,
 )
 from lakewarden.executors.programs.directory.compaction import Compaction
-from lakewarden.executors.programs.directory.exchanging.lock import TIMEOUT, held
+from lakewarden.executors.programs.directory.exchanging.record import TIMEOUT, held
 from lakewarden.planners.formats.directory.format import DirectoryFormat
-from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
+from lakewarden.planners.formats.directory.options import CompactionOptions
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage import LocalStorage

@@ -15,8 +15,7 @@ from lakewarden.executors.contract import Failed, NothingToDo, Outcome, Succeede
 from lakewarden.executors.programs.directory.compaction import Compaction
 from lakewarden.executors.programs.directory.partition_commit import PartitionCommit
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.storage.content import refused
 from tests.support.catalogs.metastore import MetastoreInMemory

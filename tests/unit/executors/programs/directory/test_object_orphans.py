@@ -12,10 +12,9 @@ import pytest
 from lakewarden.executors.contract import GOES_ON, Failed, NothingToDo, Outcome
 from lakewarden.executors.programs.directory.orphans import Orphans
 from lakewarden.planners.formats.directory.format import DirectoryFormat
-from lakewarden.planners.formats.directory.options.orphans_options import OrphansOptions
+from lakewarden.planners.formats.directory.options import OrphansOptions
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from tests.support.directory.directory_runs import DirectoryRun, figures, table_with
 from tests.support.directory.watched_client import watched_storage
 from tests.support.object_stores.s3_server import BUCKET, S3Server

@@ -19,10 +19,9 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.programs.directory.orphans import Orphans
 from lakewarden.planners.formats.directory.format import DirectoryFormat
-from lakewarden.planners.formats.directory.options.orphans_options import OrphansOptions
+from lakewarden.planners.formats.directory.options import OrphansOptions
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.storage import LocalStorage
 from tests.support.directory.directories import age, put

@@ -22,11 +22,9 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.programs.directory.partition_commit import PartitionCommit
 from lakewarden.planners.formats.directory.format import DirectoryFormat
-from lakewarden.planners.formats.directory.options.service_options import PartitionCommitOptions
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.options import DirectoryTableOptions, PartitionCommitOptions
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage import LocalStorage, Storages
 from tests.support.directory.directories import age, directory_table, put

@@ -20,13 +20,14 @@ from lakewarden.executors.programs.directory.partition_list import PartitionList
 from lakewarden.executors.programs.directory.ttl import Ttl
 from lakewarden.planners.formats.directory.format import DirectoryFormat
 from lakewarden.planners.formats.directory.listing.folders import Folder
-from lakewarden.planners.formats.directory.metastore.listed import COMMITTED_AT
-from lakewarden.planners.formats.directory.options.metastore_options import MetastoreOptions
-from lakewarden.planners.formats.directory.options.service_options import PartitionCommitOptions
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.metastore import COMMITTED_AT
+from lakewarden.planners.formats.directory.options import (
+    DirectoryTableOptions,
+    MetastoreOptions,
+    PartitionCommitOptions,
+)
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import LocalStorage
 from tests.support.catalogs.metastore import MetastoreInMemory

@@ -15,10 +15,12 @@ from lakewarden.executors.contract import NothingToDo, Succeeded
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.directory.compaction import Compaction
 from lakewarden.planners.formats.directory.format import DirectoryFormat
-from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
-from lakewarden.planners.formats.directory.options.service_options import PartitionCommitOptions
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
-from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
+from lakewarden.planners.formats.directory.options import (
+    CompactionOptions,
+    DirectoryTableOptions,
+    PartitionCommitOptions,
+    TtlOptions,
+)
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId

@@ -21,14 +21,13 @@ from lakewarden.executors.contract import (
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.directory.exchanging.dropping import drop
 from lakewarden.executors.programs.directory.exchanging.ending import end_exchange
-from lakewarden.executors.programs.directory.exchanging.entries import entries
-from lakewarden.executors.programs.directory.exchanging.lock import held
+from lakewarden.executors.programs.directory.exchanging.record import held
+from lakewarden.executors.programs.directory.exchanging.renames import entries
 from lakewarden.executors.programs.directory.ttl import Ttl
 from lakewarden.planners.formats.directory.format import DirectoryFormat
-from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
+from lakewarden.planners.formats.directory.options import TtlOptions
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.storage import LocalStorage
 from tests.support.directory.directories import age, put
 from tests.support.directory.directory_runs import DirectoryRun, table_with

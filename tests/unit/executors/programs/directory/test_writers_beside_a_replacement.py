@@ -10,7 +10,7 @@ import pytest
 from hive_metastore.ttypes import MetaException  # type: ignore[import-untyped]
 
 from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Succeeded
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 from tests.support.catalogs import metastore as metastores
 from tests.support.catalogs.metastore import MetastoreInMemory
 from tests.support.object_stores.s3_server import S3Server

@@ -16,13 +16,15 @@ from lakewarden.executors.programs.paimon.clean import CleanSteps
 from lakewarden.executors.programs.paimon.client.opened import OpenTable
 from lakewarden.executors.programs.paimon.orphans import OrphansSteps
 from lakewarden.executors.programs.paimon.partition_commit import PartitionCommitSteps
-from lakewarden.executors.programs.paimon.steps.in_store import FilesInStore
-from lakewarden.executors.programs.paimon.steps.marking import mark
-from lakewarden.executors.programs.paimon.steps.table_files import table_files
-from lakewarden.planners.formats.paimon.deletion.orphan_names import naming_of
-from lakewarden.planners.formats.paimon.options.partition_commit_options import PartitionCommitOptions
-from lakewarden.planners.formats.paimon.options.service_options import CleanOptions, OrphansOptions
-from lakewarden.planners.formats.paimon.partitions.listed import PaimonPartition, partitions_of
+from lakewarden.executors.programs.paimon.steps.disk import FilesInStore, table_files
+from lakewarden.executors.programs.paimon.steps.old_files import mark
+from lakewarden.planners.formats.paimon.deletion.names import naming_of
+from lakewarden.planners.formats.paimon.options.service_options import (
+    CleanOptions,
+    OrphansOptions,
+    PartitionCommitOptions,
+)
+from lakewarden.planners.formats.paimon.partitions.names import PaimonPartition, partitions_of
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, YieldError
 from lakewarden.planners.model.instant import Service

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from faults.formats.directory.evidence import journals, not_done
-from lakewarden.demo.formats.directory.batches import FileCommitter, arrivals
+from lakewarden.demo.formats.directory.writer import FileCommitter, arrivals
 
 PLACE = "dt=2026-03-01/at=120000"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.planners.formats.directory.format import DirectoryFormat
-from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.options import CompactionOptions, DirectoryTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits

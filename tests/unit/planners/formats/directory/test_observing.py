@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.directory.expiring.orphans import orphans_needs, with_orphans
+from lakewarden.planners.formats.directory.expiring import orphans_needs, with_orphans
 from lakewarden.planners.formats.directory.format import DirectoryFormat
 from lakewarden.planners.formats.directory.listing.folders import Folder
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.options import DirectoryTableOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation

@@ -14,9 +14,8 @@ from pyarrow import parquet
 
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Instant, InstantKind, Service
+from lakewarden.planners.model.instant import ArchivePage, Instant, InstantKind, Service
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.ports import NoArchiveError
 from lakewarden.planners.storage import storage_for
 

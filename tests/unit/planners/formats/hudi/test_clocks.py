@@ -12,11 +12,10 @@ import pytest
 
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.deletion.expiry import Term, partition_of
+from lakewarden.planners.formats.hudi.options.service_options import TtlStrategy
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.formats.hudi.options.ttl_options import TtlStrategy
 from lakewarden.planners.model.clock import CautiousClock, ManualClock
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.window import Window
 from lakewarden.planners.ports import FileEntry

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewarden.planners.formats.hudi.format import THOROUGH
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage import LocalStorage
 from tests.support.hudi.hudi_look import look, made

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.contract import Assignment
-from lakewarden.executors.programs.hudi.client.observing import clean_plan
+from lakewarden.executors.programs.hudi.client.opened import clean_plan
 from lakewarden.planners.decoding import window
 from lakewarden.planners.formats.hudi import THOROUGH
 from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for
 from lakewarden.planners.formats.hudi.deletion.guard import clean_overlaps
-from lakewarden.planners.formats.hudi.metadata import memo, payloads
+from lakewarden.planners.formats.hudi.metadata import payloads, tokens
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import PlanSize, RunId, Service
 from lakewarden.planners.model.table import TableId
@@ -59,7 +59,7 @@ def _assignment(table: HudiTable) -> Assignment:
 def _cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every file as a large one, and cut it as often as possible."""
     monkeypatch.setattr(payloads, "LARGE", 0)
-    monkeypatch.setattr(memo, "LARGE", 0)
+    monkeypatch.setattr(tokens, "LARGE", 0)
     monkeypatch.setattr(window, "WINDOW", 64)
 
 

@@ -12,15 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.backlog.archive_reading import ArchiveReading
+from lakewarden.planners.formats.hudi.backlog.archiving import ArchiveReading
 from lakewarden.planners.formats.hudi.deletion.expiry import confirm_expired, read_partition
 from lakewarden.planners.formats.hudi.deletion.guard import clean_overlaps, partitions_in_need
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import InstantKind, Service
+from lakewarden.planners.model.instant import InstantKind, Service, Timeline
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.state.observations import FULL_EVERY, Observations

@@ -14,10 +14,8 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import InstantKind, RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Fate, InstantKind, RunId, Service, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
-from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import storage_for

@@ -20,8 +20,7 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import JdbcCatalog
 from lakewarden.planners.formats.iceberg.format import IcebergFormat
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage

@@ -18,8 +18,8 @@ from pydantic import TypeAdapter
 
 from lakewarden.planners.formats.iceberg import ICEBERG
 from lakewarden.planners.formats.iceberg import format as formats
+from lakewarden.planners.formats.iceberg.backlog.blockers import UnreadableSnapshots
 from lakewarden.planners.formats.iceberg.backlog.memo import Memo
-from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import UnreadableSnapshots
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, HadoopCatalog
 from lakewarden.planners.formats.iceberg.deletion.ahead import VersionsSeen

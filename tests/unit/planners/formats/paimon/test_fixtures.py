@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lakewarden.planners.formats.paimon import PaimonFormat
-from lakewarden.planners.formats.paimon.backlog.memo import Memo
-from lakewarden.planners.formats.paimon.metadata.rows import partition_path
+from lakewarden.planners.formats.paimon.backlog.manifests_read import Memo
+from lakewarden.planners.formats.paimon.metadata.files import partition_path
 from lakewarden.planners.formats.paimon.observing import Look, look
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId

@@ -17,7 +17,7 @@ from lakewarden.planners.storage import Storages
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.config.layers.patterns import in_share
 from lakewarden.service.config.loading import Config, load
-from lakewarden.service.control.sources import sources_of
+from lakewarden.service.control.discovery import sources_of
 from tests.support.doubles.formats import TEST_FORMATS
 
 LEVELS = """\

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.model.table import SettingOrigin
+from lakewarden.service.config.document import Values
 from lakewarden.service.config.layers.patches import NOTHING, Patch, combined, of_levels, origins, patch_of, plain
-from lakewarden.service.config.yaml_values import Values
 
 _KEYS = st.sampled_from(["a", "b", "provider", "type", "trigger", "window"])
 _LEAVES = st.integers(0, 3) | st.none() | st.just(False) | st.lists(st.integers(0, 3), max_size=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.service.config.layers.path_hash import path_hash, xxh64
+from lakewarden.service.config.layers.templates import path_hash, xxh64
 
 
 @pytest.mark.parametrize(

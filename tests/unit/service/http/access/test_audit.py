@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.service.model.access import Caller, Role
-from lakewarden.service.model.acts import Act
+from lakewarden.service.model.access import Act, Caller, Role
 from tests.support.store.memory_store import MemoryStore
 from tests.unit.service.http.conftest import ServedDaemon
 

@@ -18,7 +18,7 @@ from lakewarden.service.http.access.callers import CALLER, Callers, identified
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.hooks import HOOK_KEYS
 from lakewarden.service.model.access import LOCAL, Caller, Role
-from lakewarden.service.model.refusals import ISSUER_AWAY, NO_KEY, TWO_KEYS, UNKNOWN_KEY, WELL_KNOWN_KEY, Refusal
+from lakewarden.service.model.problems import ISSUER_AWAY, NO_KEY, TWO_KEYS, UNKNOWN_KEY, WELL_KNOWN_KEY, Refusal
 
 KEY = b"lwk_an-example-of-a-key"
 ALICE = Caller(name="alice", role=Role.ADMIN, key="1")

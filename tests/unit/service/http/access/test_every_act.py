@@ -14,7 +14,7 @@ from docs.nothing import empty_room
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.table import DeletionBudget
 from lakewarden.planners.storage import Storages
-from lakewarden.service.config.daemon.reloading import at_start
+from lakewarden.service.config.daemon import at_start
 from lakewarden.service.config.document import read_document
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.registering import base_of
@@ -22,11 +22,10 @@ from lakewarden.service.http.api import build_api
 from lakewarden.service.http.hooks import HOOKS
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
-from lakewarden.service.model.acts import ActKind
+from lakewarden.service.model.access import ActKind
 from lakewarden.service.model.run import RunState
 from lakewarden.service.wiring.in_force import Tables, TablesInForce
-from lakewarden.service.wiring.registering import Registrar
-from lakewarden.service.wiring.reloading import Reloader
+from lakewarden.service.wiring.registering import Registrar, Reloader
 from tests.support.daemon.daemon_harness import prepare
 from tests.support.doubles.fake import FAKE
 from tests.support.doubles.formats import TEST_FORMATS

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from lakewarden.service.http.access.browsers import Hosts
-from lakewarden.service.model.refusals import FOREIGN_ORIGIN, UNKNOWN_HOST
+from lakewarden.service.model.problems import FOREIGN_ORIGIN, UNKNOWN_HOST
 
 OURS = Hosts(["lakewarden.example.com"])
 

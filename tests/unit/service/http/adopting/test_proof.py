@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.cli import main
-from lakewarden.cli.codes import Code
+from lakewarden.cli.options import Code
 from tests.unit.service.http.conftest import ServedDaemon
 
 

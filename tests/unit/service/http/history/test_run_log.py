@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from lakewarden.executors.pool.run_logs import LogLine, RunLogs
+from lakewarden.executors.pool.listening import LogLine, RunLogs
 from lakewarden.planners.model.instant import RunId
 from lakewarden.service.store.sql import schema
 from tests.support.store.memory_store import MemoryStore

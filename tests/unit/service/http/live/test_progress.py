@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import RunId, Service, Step
 from tests.unit.service.http.conftest import ServedDaemon
 
 COMPACT = "/v1/tables/trips/services/compaction/runs"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.service.http.access.callers import KEY_COOKIE
 from lakewarden.service.http.api import build_api
-from lakewarden.service.http.pages.problems import ProblemPages
-from lakewarden.service.http.problems import problem_answer
+from lakewarden.service.http.errors import problem_answer
+from lakewarden.service.http.pages.answer import ProblemPages
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.problems import MEDIA_TYPE
 from tests.unit.service.http.conftest import ServedDaemon

@@ -15,7 +15,7 @@ from lakewarden.service.http.api import build_api
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.access import Caller
-from lakewarden.service.model.configuring.registration import (
+from lakewarden.service.model.configuring import (
     Expected,
     NotRegisteredError,
     OtherRegistrationError,

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.model.run import RunState
 from tests.unit.service.http.conftest import ServedDaemon
 

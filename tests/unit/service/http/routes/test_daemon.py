@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.model.credentials import REDACTED
+from lakewarden.planners.model.printable import REDACTED
 from lakewarden.service.config.loading import load
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.redacted import ConfigurationPart, Redacted

@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakewarden.cli import main
-from lakewarden.cli.codes import Code
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.cli.options import Code
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import DeletionBudget
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.run import RunState

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from lakewarden.cli import main
-from lakewarden.cli.codes import Code
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.cli.options import Code
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.model.run import RunState
 from tests.unit.service.http.conftest import ServedDaemon
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakewarden.cli.status import lines
+from lakewarden.cli.runs import lines
 from lakewarden.planners.model.decision import Blocked, Due, NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Policy, Table, TableId

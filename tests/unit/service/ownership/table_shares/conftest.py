@@ -13,14 +13,13 @@ import pytest
 from lakewarden.executors.contract import Granted, Refused
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Instant, RunId, Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, RunId, Service, Step
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.storage import storage_for
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.state.readers.threads import CallersThread
-from lakewarden.service.state.resources import Resources
 from lakewarden.service.wiring.daemon import compose
 from tests.support.daemon.daemon_harness import COMPACT, START, EventRecorder, HoldingPool
 from tests.support.doubles.fake import FAKE, FakeTable

@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 
 from lakewarden.planners.hooks import At
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import RunState
 from tests.unit.service.ownership.table_shares.conftest import LEASE, TABLES, Cluster

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State, Step, Timeline
 from lakewarden.planners.model.table import Mode, Policy, SettingOrigin, Table, TableId
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import (
     Backlog,
     Blocker,

@@ -23,7 +23,7 @@ from lakewarden.planners.triggers import (
     TimeElapsed,
     Trigger,
 )
-from lakewarden.service.reporting.explain.words import due_when, hours
+from lakewarden.service.reporting.explain.assembly import due_when, hours
 
 COUNTED = (NumCommits, NumCommitsAfterLastRequest, NumRewrites, LogFiles, LogBytes, SmallFiles)
 RULES = st.builds(lambda kind, number: kind(at_least=number), st.sampled_from(COUNTED), st.integers(2, 10**6)) | (

@@ -13,8 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakewarden.executors.contract import WorkerEnd
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import RunState
 from lakewarden.service.reporting.metrics import Metrics

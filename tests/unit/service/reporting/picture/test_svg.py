@@ -11,13 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State, Timeline
 from lakewarden.planners.model.table import TableId
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.reporting.picture.axis import SPANS, TimeRange, fitting, ticks
-from lakewarden.service.reporting.picture.bars import Bar, Hand, bars, lanes
-from lakewarden.service.reporting.picture.svg import described, drawn
+from lakewarden.service.reporting.picture import (
+    SPANS,
+    Bar,
+    Hand,
+    TimeRange,
+    bars,
+    described,
+    drawn,
+    fitting,
+    lanes,
+    ticks,
+)
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.heard import HeardHook
-from lakewarden.service.reporting.tracing.causes import KEPT, Causes, SentBy, sent_by
+from lakewarden.service.reporting.tracing import KEPT, Causes, SentBy, sent_by
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 TRIPS, ORDERS = TableId("trips"), TableId("orders")

@@ -13,8 +13,8 @@ import pytest
 
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.service.config.daemon.traces import TraceSettings
-from lakewarden.service.wiring.tracing import traces_to
+from lakewarden.service.config.daemon import TraceSettings
+from lakewarden.service.wiring.serving import traces_to
 from tests.support.daemon.daemon_harness import prepare
 from tests.support.daemon.otlp_receiver import OtlpReceiver, attributes, otlp_receiver
 from tests.unit.service.http.conftest import ServedDaemon
@@ -112,6 +112,6 @@ def test_without_an_endpoint_nothing_is_traced() -> None:
 def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to do. The daemon does not start: traces were asked for."""
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
-    monkeypatch.delitem(sys.modules, "lakewarden.service.reporting.tracing.exporting", raising=False)
+    monkeypatch.delitem(sys.modules, "lakewarden.service.reporting.tracing", raising=False)
     with ExitStack() as life, pytest.raises(PermanentError, match=r"pip install 'lakewarden\[otel\]'"):
         traces_to(TraceSettings(endpoint="http://127.0.0.1:9/v1/traces"), SystemClock(), life)

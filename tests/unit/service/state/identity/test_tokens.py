@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.service.config.identity.tokens import IssuerSettings
+from lakewarden.service.config.identity import IssuerSettings
 from lakewarden.service.model.access import Caller, Role
-from lakewarden.service.model.refusals import Refusal
-from lakewarden.service.state.identity.tokens import BearerTokens
+from lakewarden.service.model.problems import Refusal
+from lakewarden.service.state.identity import BearerTokens
 from lakewarden.service.state.readers.threads import PlacedThreads
 from tests.support.callers import caller_of
 from tests.support.issuer import Issuer, running_issuer

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ObservationRequest
-from lakewarden.service.config.reading import ReadingSettings
+from lakewarden.service.config.document import ReadingSettings
 from lakewarden.service.state.readers.port import EndReason
 from lakewarden.service.state.readers.processes import ProcessReaders
 from tests.support.daemon.unruly_reader import COMMAND, READS, RELEASED

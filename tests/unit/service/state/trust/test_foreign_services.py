@@ -9,8 +9,7 @@ from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.rows import WriterSignsRow
 from lakewarden.service.rules.proof import ALONE_FOR
-from lakewarden.service.state.trust.foreign_services import ForeignServices
-from lakewarden.service.state.trust.writer_signs import WriterSigns
+from lakewarden.service.state.trust import ForeignServices, WriterSigns
 from tests.support.daemon.daemon_harness import HarnessClock
 from tests.support.store.memory_store import MemoryStore
 from tests.support.store.replicas import ME, take_ownership

@@ -6,7 +6,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import KeptMore
-from lakewarden.service.state.trust.kept_by_others import KeptByOthers
+from lakewarden.service.state.trust import KeptByOthers
 from tests.support.daemon.daemon_harness import HarnessClock
 from tests.support.store.memory_store import MemoryStore
 from tests.support.store.replicas import ME, take_ownership

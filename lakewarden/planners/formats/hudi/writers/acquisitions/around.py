@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions, Lock
 from lakewarden.planners.formats.hudi.writers.acquisitions.samples import called, leaves_traces, sample
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.lock import LockReading
+from lakewarden.planners.model.proof import LockReading
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage

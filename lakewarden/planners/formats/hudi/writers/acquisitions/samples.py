@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 from lakewarden.planners.decoding.damage import DamagedError
-from lakewarden.planners.decoding.json_text import from_json
-from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
+from lakewarden.planners.decoding.json_stream import from_json
+from lakewarden.planners.formats.hudi.metadata.properties import HOME
 from lakewarden.planners.formats.hudi.options.table_options import (
     DynamoDbLock,
     FilesystemLock,
@@ -28,7 +28,7 @@ from lakewarden.planners.formats.hudi.options.table_options import (
     ZookeeperLock,
 )
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.lock import LockSample
+from lakewarden.planners.model.proof import LockSample
 from lakewarden.planners.ports import FileEntry, Storage
 
 if TYPE_CHECKING:

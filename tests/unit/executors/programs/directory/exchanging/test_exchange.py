@@ -17,9 +17,8 @@ from lakewarden.executors.points import Point
 from lakewarden.executors.programs.directory.exchanging import record as records
 from lakewarden.executors.programs.directory.exchanging.building import Exchange, build, publish
 from lakewarden.executors.programs.directory.exchanging.ending import end_exchange
-from lakewarden.executors.programs.directory.exchanging.entries import entries
-from lakewarden.executors.programs.directory.exchanging.lock import held
-from lakewarden.executors.programs.directory.exchanging.renames import exchange, move
+from lakewarden.executors.programs.directory.exchanging.record import held
+from lakewarden.executors.programs.directory.exchanging.renames import entries, exchange, move
 from lakewarden.planners.model.errors import PermanentError, YieldError
 
 OLD = {"part-0": "a", "part-1": "b", "part-2": "c"}

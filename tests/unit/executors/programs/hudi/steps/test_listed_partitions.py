@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.executors.programs.hudi.steps.listed_partitions import ListedPartitions
+from lakewarden.executors.programs.hudi.steps.listings import ListedPartitions
 from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.support.catalogs.metastore import PLAIN, MetastoreInMemory

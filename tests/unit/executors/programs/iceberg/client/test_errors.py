@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden.executors.programs.iceberg.client.errors import JobsCancelledError, meaning, plan_refused
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 _ICEBERG = "org.apache.iceberg.exceptions"
 _UNKNOWN = f"{_ICEBERG}.CommitStateUnknownException: Cannot determine whether the commit was successful or not"

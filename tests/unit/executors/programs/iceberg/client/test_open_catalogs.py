@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from lakewarden.executors.programs.iceberg.client.open_catalogs import LentCatalog, OpenCatalogs, SparkCatalogSettings
+from lakewarden.executors.programs.iceberg.client.opened import LentCatalog, OpenCatalogs, SparkCatalogSettings
 
 
 @dataclass

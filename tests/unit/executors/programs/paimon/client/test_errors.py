@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakewarden.executors.programs.paimon.client.errors import meaning, translated
+from lakewarden.executors.programs.paimon.client.opened import meaning, translated
 from lakewarden.planners.model.errors import (
     LakewardenError,
     NotYetError,
@@ -13,7 +13,7 @@ from lakewarden.planners.model.errors import (
     UnknownError,
     YieldError,
 )
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.instant import Step
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.programs.paimon.steps.marking import written_whole
+from lakewarden.executors.programs.paimon.steps.old_files import written_whole
 
 RUN = "0123456789abcdef"
 

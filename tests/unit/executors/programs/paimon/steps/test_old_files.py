@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.programs.paimon.steps.old_files import OldFile, is_still, listed
-from lakewarden.planners.formats.paimon.deletion.orphan_names import Naming, naming_of
+from lakewarden.planners.formats.paimon.deletion.names import Naming, naming_of
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.options.core_options import core_options
 

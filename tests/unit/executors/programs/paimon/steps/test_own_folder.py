@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lakewarden.executors.programs.paimon.steps.own_folder import disk_clock, write_whole
+from lakewarden.executors.programs.paimon.steps.old_files import disk_clock, write_whole
 
 
 def test_the_clock_of_the_disk_is_told_by_a_file_that_is_gone_again(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.directory.committing.partition_time import partition_time
-from lakewarden.planners.formats.directory.options.service_options import PartitionCommitOptions
+from lakewarden.planners.formats.directory.committing import partition_time
+from lakewarden.planners.formats.directory.options import PartitionCommitOptions
 
 
 def time_of(path: str, **options: Any) -> str | None:

@@ -7,12 +7,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.directory.committing.needs import due, needs_of
-from lakewarden.planners.formats.directory.committing.rules import PartitionState, Rules, judge, rules_of
+from lakewarden.planners.formats.directory.committing import PartitionState, Rules, due, judge, needs_of, rules_of
 from lakewarden.planners.formats.directory.listing.folders import Folder
-from lakewarden.planners.formats.directory.options.service_options import CommitTrigger, PartitionCommitOptions
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
-from lakewarden.planners.formats.directory.writers.activity import usual_interval
+from lakewarden.planners.formats.directory.options import CommitTrigger, DirectoryTableOptions, PartitionCommitOptions
+from lakewarden.planners.formats.directory.writers import usual_interval
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.settings import parse_duration
 

@@ -6,8 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from lakewarden.planners.formats.directory.listing.folders import Folder
-from lakewarden.planners.formats.directory.listing.names import EntryKind
+from lakewarden.planners.formats.directory.listing.folders import EntryKind, Folder
 from lakewarden.planners.formats.directory.listing.walk import Walk
 from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage.objects import ObjectStorage

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.directory.listing.names import EntryKind, is_hidden, kind_of, partition_values
+from lakewarden.planners.formats.directory.listing.folders import EntryKind, is_hidden, kind_of, partition_values
 
 
 @pytest.mark.parametrize(

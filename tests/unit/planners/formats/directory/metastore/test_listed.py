@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.directory.metastore.listed import (
+from lakewarden.planners.formats.directory.metastore import (
     column_of,
     compared,
     up_to_of,

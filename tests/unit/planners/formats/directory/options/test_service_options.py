@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lakewarden.planners.formats.directory.options.service_options import (
+from lakewarden.planners.formats.directory.options import (
     CommitAct,
     CommitTrigger,
+    DirectoryTableOptions,
     PartitionCommitOptions,
 )
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
-from lakewarden.planners.partitions.time_pattern import time_pattern
+from lakewarden.planners.partitions import time_pattern
 
 
 def test_the_defaults_are_flinks() -> None:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lakewarden.planners.formats.directory import writers
 from lakewarden.planners.formats.directory.listing.folders import Folder, usual_interval
-from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
-from lakewarden.planners.formats.directory.writers import activity
-from lakewarden.planners.formats.directory.writers.activity import active
+from lakewarden.planners.formats.directory.options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.writers import active
 from lakewarden.planners.settings import parse_duration
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -85,6 +85,6 @@ def test_the_tables_interval_is_that_of_the_partitions_that_changed_last() -> No
     """A writer that has become faster is known by what it does now."""
     old = [changed(10**6 + n, interval=3600) for n in range(100)]
     new = [changed(n, interval=60) for n in range(64)]
-    assert activity.usual_interval([*old, *new]) == 60
-    assert activity.usual_interval([changed(1)]) is None
-    assert timedelta(seconds=180) == activity.quiet_time(changed(1), 60, OPTIONS)
+    assert writers.usual_interval([*old, *new]) == 60
+    assert writers.usual_interval([changed(1)]) is None
+    assert timedelta(seconds=180) == writers.quiet_time(changed(1), 60, OPTIONS)

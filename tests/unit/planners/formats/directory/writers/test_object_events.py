@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.directory.writers.object_events import hints_of
+from lakewarden.planners.formats.directory.writers import hints_of
 from lakewarden.planners.hooks import At, MalformedHookError
 
 RECORD = {

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.backlog import archive_reading
-from lakewarden.planners.formats.hudi.backlog.archive_reading import ArchiveReading
+from lakewarden.planners.formats.hudi.backlog import archiving
 from lakewarden.planners.formats.hudi.backlog.archiving import (
+    ArchiveReading,
     Commit,
     Pin,
     archivable,
@@ -382,7 +382,7 @@ def test_the_log_files_of_a_plan_that_was_taken_back_are_found_in_the_commits(tm
 
 def test_a_timeline_leaves_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table's lock is held for one batch, and not for ten thousand commits."""
-    monkeypatch.setattr(archive_reading, "BATCH", 7)
+    monkeypatch.setattr(archiving, "BATCH", 7)
     table = made(tmp_path)
     times = [table.write({"p0": []}) for _ in range(40)]
     found = ArchiveReading(str(table.folder), LocalStorage()).archiving(keep_min=2, keep_max=3)

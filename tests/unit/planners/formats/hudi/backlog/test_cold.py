@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
-from lakewarden.planners.model.instant import InstantKind, Service, State
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.formats.hudi.backlog.neglected import ColdPartitions, cold_partitions, disturbed, known_since
+from lakewarden.planners.model.instant import InstantKind, Service, State, Timeline
 from lakewarden.planners.model.view import Touch, WriterActivity
 from tests.support.values import NOW, an_instant
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakewarden.planners.decide import Idle, ServiceState, decide
-from lakewarden.planners.formats.hudi.deletion.deletions import MARK, noted, place_in, read_deletions
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
-from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
+from lakewarden.planners.formats.hudi.deletion.expiry import MARK, noted, place_in, read_deletions
+from lakewarden.planners.formats.hudi.metadata.payloads import whole_timeline
+from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
 from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
 from lakewarden.planners.model.decision import Due, NotDue
 from lakewarden.planners.model.errors import TemporaryError

@@ -19,7 +19,7 @@ from lakewarden.planners.formats.hudi.deletion.expiry import (
     read_partitions,
     value_ends_at,
 )
-from lakewarden.planners.formats.hudi.options.ttl_options import TtlOptions, TtlStrategy
+from lakewarden.planners.formats.hudi.options.service_options import TtlOptions, TtlStrategy
 from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage.local import LocalStorage
 

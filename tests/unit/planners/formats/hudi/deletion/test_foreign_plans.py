@@ -12,12 +12,11 @@ import pytest
 
 from lakewarden.planners.decide import ServiceState, decide
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.deletion.folders import named_folders, stray_folder
-from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for
-from lakewarden.planners.formats.hudi.deletion.named import named_by
+from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for, named_folders, stray_folder
+from lakewarden.planners.formats.hudi.deletion.readers import named_by
 from lakewarden.planners.formats.hudi.metadata.names import Layout, parse
 from lakewarden.planners.formats.hudi.metadata.payloads import decode
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.decision import Blocked

@@ -17,9 +17,8 @@ from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions, CleanOptions, CleanPolicy
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, IncrementalReader
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import InstantKind, Service
+from lakewarden.planners.model.instant import InstantKind, Service, Timeline
 from lakewarden.planners.model.table import Policy, Table, TableId
-from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import ReaderPosition, TableView
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.triggers import NumCommits

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.hudi.history.completed import completed_instants, first_shown
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.history import completed_instants, first_shown
+from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, InstantKind, State
 from lakewarden.planners.storage import storage_for

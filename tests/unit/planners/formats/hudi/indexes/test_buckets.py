@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, shown_beside
+from lakewarden.planners.formats.hudi.indexes.file_groups import named_after_buckets, shown_beside
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex
 from lakewarden.planners.storage import LocalStorage
 

@@ -23,7 +23,7 @@ from lakewarden.planners.formats.hudi.indexes.indexes import (
     to_build,
 )
 from lakewarden.planners.formats.hudi.metadata.names import Layout
-from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties, read_table_properties
+from lakewarden.planners.formats.hudi.metadata.properties import TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView

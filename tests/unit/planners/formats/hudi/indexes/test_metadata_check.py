@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.history.completed import CompletedInstants
-from lakewarden.planners.formats.hudi.indexes.metadata_check import (
+from lakewarden.planners.formats.hudi.history import CompletedInstants
+from lakewarden.planners.formats.hudi.indexes.metadata_table import (
     Committed,
     Differences,
     differences,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi.indexes.metadata_table import archive_deletion_order, deletion_order
 from lakewarden.planners.formats.hudi.metadata.names import Action, Layout, collapse
-from lakewarden.planners.formats.hudi.metadata.times import instant_time
+from lakewarden.planners.formats.hudi.metadata.timeline import instant_time
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.ports import FileEntry
 from tests.support.hudi.hudi_look import made, seen

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Assignment
-from lakewarden.executors.programs.hudi.client.observing import RunObservations
+from lakewarden.executors.programs.hudi.client.opened import RunObservations
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.metadata.heartbeats import (
     FIRST_BEAT_WITHIN,

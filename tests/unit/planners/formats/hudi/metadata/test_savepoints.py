@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi.metadata.names import Layout, collapse
+from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
 from lakewarden.planners.formats.hudi.metadata.savepoints import (
     MARK,
     USER,
@@ -22,7 +23,6 @@ from lakewarden.planners.formats.hudi.metadata.savepoints import (
     retained_since,
     savable,
 )
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import InstantKind, RunId, Service

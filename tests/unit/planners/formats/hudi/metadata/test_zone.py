@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.metadata.times import instant_time, shown_twice_until, to_utc, wall_time
+from lakewarden.planners.formats.hudi.metadata.timeline import instant_time, shown_twice_until, to_utc, wall_time
 from lakewarden.planners.formats.hudi.metadata.zone import ZoneFinding, ZoneWitness, find_zone
 
 ZONES = st.sampled_from(["UTC", "America/Los_Angeles", "Asia/Kolkata", "Asia/Shanghai", "Australia/Lord_Howe"])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.demo.process import free_port
+from lakewarden.demo.daemon import free_port
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
 from lakewarden.planners.formats.hudi.options.table_options import (

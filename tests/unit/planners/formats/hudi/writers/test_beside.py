@@ -8,7 +8,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.writers.beside import meeting, silent_writes, touched_in_flight
+from lakewarden.planners.formats.hudi.writers.activity import meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.instant import State
 from lakewarden.planners.model.view import WriterActivity
 from tests.support.values import NOW, an_instant

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.writers.endangered import awaited, endangered_writes
-from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
-from lakewarden.planners.model.step import Step
+from lakewarden.planners.formats.hudi.writers.failures import awaited, endangered_writes
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Step
 from lakewarden.planners.model.view import WriterActivity
 from tests.support.values import NOW, a_view, an_instant
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.planners.formats.hudi.writers.beside import how_to_end, may_read
+from lakewarden.planners.formats.hudi.writers.activity import how_to_end, may_read
 from lakewarden.planners.model.instant import Instant, InstantKind, State
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

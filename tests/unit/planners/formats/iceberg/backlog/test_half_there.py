@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.backlog.holdings import HeldDigests
+from lakewarden.planners.formats.iceberg.backlog.memo import HeldDigests
 from lakewarden.planners.formats.iceberg.metadata.digests import ManifestDigest
+from lakewarden.planners.formats.iceberg.metadata.files import Tallies
 from lakewarden.planners.formats.iceberg.metadata.manifests import ContentFile, EntryStatus, FileContent
-from lakewarden.planners.formats.iceberg.metadata.tallies import Tallies
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import thresholds
+from lakewarden.planners.formats.iceberg.rewriting.selection import thresholds
 from lakewarden.planners.model.instant import Service
 from tests.support.iceberg.iceberg_values import MIB, a_metadata, a_snapshot, deletes_of, files
 from tests.support.values import NOW

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.backlog.memo import Memo
-from lakewarden.planners.formats.iceberg.metadata.tallies import Tallies
+from lakewarden.planners.formats.iceberg.metadata.files import Tallies
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView

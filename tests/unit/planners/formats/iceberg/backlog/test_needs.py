@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.backlog.clustered import ORDERED, ordered_by, remembering
-from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
+from lakewarden.planners.formats.iceberg.backlog.memo import Holdings
 from lakewarden.planners.formats.iceberg.backlog.needs import Needs, needs_of
 from lakewarden.planners.formats.iceberg.catalogs.settings import HiveCatalog
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
@@ -34,7 +34,7 @@ from lakewarden.planners.formats.iceberg.options.service_options import (
     TableStatsOptions,
 )
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.writers.touches import newest_touches
+from lakewarden.planners.formats.iceberg.writers.activity import newest_touches
 from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import Backlog, Touch, WriterActivity

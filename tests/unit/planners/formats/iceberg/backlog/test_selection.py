@@ -6,19 +6,18 @@ from datetime import timedelta
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.backlog.holdings import HeldDigests
+from lakewarden.planners.formats.iceberg.backlog.memo import HeldDigests
 from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
 from lakewarden.planners.formats.iceberg.metadata.digests import ManifestDigest
+from lakewarden.planners.formats.iceberg.metadata.files import Tallies
 from lakewarden.planners.formats.iceberg.metadata.manifests import ContentFile, EntryStatus, FileContent
 from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField
-from lakewarden.planners.formats.iceberg.metadata.tallies import Tallies
 from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions, JobOrder, RewriteOptions
 from lakewarden.planners.formats.iceberg.rewriting.choosing import choose
 from lakewarden.planners.formats.iceberg.rewriting.groups import Group, file_groups
-from lakewarden.planners.formats.iceberg.rewriting.selection import selection
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import thresholds
-from lakewarden.planners.formats.iceberg.writers.touches import newest_touches
+from lakewarden.planners.formats.iceberg.rewriting.selection import selection, thresholds
+from lakewarden.planners.formats.iceberg.writers.activity import newest_touches
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import WriterActivity
 from tests.support.iceberg.iceberg_values import MIB, a_commit_of_ours, a_metadata, a_snapshot, files

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from lakewarden.planners.formats.iceberg.catalogs.hive_locks import why_commits_may_be_lost
+from lakewarden.planners.formats.iceberg.catalogs.hive import why_commits_may_be_lost
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 
 _SETTINGS: TypeAdapter[Any] = TypeAdapter(Catalog)

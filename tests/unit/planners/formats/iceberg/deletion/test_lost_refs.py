@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.deletion.lost_refs import LostRefs, lost_refs
+from lakewarden.planners.formats.iceberg.deletion.refs import LostRefs, lost_refs
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import Ref
 from lakewarden.planners.storage import LocalStorage

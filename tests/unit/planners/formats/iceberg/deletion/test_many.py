@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.executors.programs.iceberg.steps.lists import NotWholeError, files_in, lines_of
-from lakewarden.planners.formats.iceberg.deletion.candidates import Digests
+from lakewarden.executors.programs.iceberg.steps.deleting import NotWholeError, files_in, lines_of
+from lakewarden.planners.formats.iceberg.deletion.candidates import Digests, Spool
 from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind
-from lakewarden.planners.formats.iceberg.deletion.spool import Spool
 from lakewarden.planners.storage import LocalStorage
 from tests.support.values import NOW
 

@@ -21,8 +21,7 @@ from lakewarden.planners.formats.iceberg.deletion.orphan_files import FolderList
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import file_of, list_of, seen_file_of
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, TableMetadata
-from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans
-from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions
+from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions, age_of_orphans
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.deletion.orphan_files import NotOurs, files_below
-from lakewarden.planners.formats.iceberg.deletion.own_names import OwnNames
+from lakewarden.planners.formats.iceberg.deletion.orphan_files import NotOurs, OwnNames, files_below
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.storage import LocalStorage

@@ -20,8 +20,7 @@ from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
 )
 from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import RunId, Service, State
-from lakewarden.planners.model.timeline import Fate, Timeline
+from lakewarden.planners.model.instant import Fate, RunId, Service, State, Timeline
 from lakewarden.planners.storage import LocalStorage
 from tests.support.values import NOW
 

@@ -21,7 +21,7 @@ from lakewarden.planners.formats.iceberg.deletion.reachable import (
 )
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
+from lakewarden.planners.formats.iceberg.metadata.parsing import Spelling
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg.iceberg_look import CountingStorage
 from tests.support.iceberg.iceberg_table import POSITION_DELETES, IcebergTable

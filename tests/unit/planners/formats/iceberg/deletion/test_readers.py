@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.deletion.expiry import Expiry, expirable
-from lakewarden.planners.formats.iceberg.deletion.readers import NoSuchBranchError, misread, positions
+from lakewarden.planners.formats.iceberg.deletion.reachable import NoSuchBranchError, misread, positions
 from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Snapshot, TableMetadata
-from lakewarden.planners.formats.iceberg.options.incremental_reader import IncrementalReader
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
-from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, IncrementalReader
 from tests.support.iceberg.iceberg_history import DAY, History, histories
 from tests.support.values import NOW
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.deletion.shorter import kept_more
+from lakewarden.planners.formats.iceberg.deletion.refs import kept_more
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId

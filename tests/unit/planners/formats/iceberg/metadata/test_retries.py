@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.metadata.retries import pauses, until_it_does_not_yield
+from lakewarden.planners.formats.iceberg.metadata.metadata import pauses, until_it_does_not_yield
 from lakewarden.planners.model.errors import PermanentError, YieldError
 
 

@@ -13,8 +13,7 @@ from lakewarden.planners.formats.iceberg.metadata import timeline as timelines
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
-from lakewarden.planners.model.timeline import Fate, Timeline
+from lakewarden.planners.model.instant import Fate, Instant, InstantKind, RunId, Service, State, Timeline
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg.iceberg_look import view_of
 from tests.support.iceberg.iceberg_table import IcebergTable

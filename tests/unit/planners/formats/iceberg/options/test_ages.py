@@ -7,8 +7,11 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans, least_age_of_orphans
-from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions
+from lakewarden.planners.formats.iceberg.options.service_options import (
+    OrphansOptions,
+    age_of_orphans,
+    least_age_of_orphans,
+)
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 
 DAY = timedelta(days=1)

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
-from lakewarden.planners.formats.iceberg.options.sort_order import SortedBy, parse_sort_order
+from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions, SortedBy, parse_sort_order
 
 _NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}(\.[a-z_]{1,5})?", fullmatch=True)
 

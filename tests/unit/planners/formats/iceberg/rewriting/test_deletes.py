@@ -19,15 +19,16 @@ from lakewarden.planners.formats.iceberg.options.service_options import RewriteO
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.choosing import choose
 from lakewarden.planners.formats.iceberg.rewriting.deletes import (
+    Planned,
     anchored,
     are_expected,
     blocked_by_dropped_columns,
     kept_specs,
     needless,
+    refusal,
 )
-from lakewarden.planners.formats.iceberg.rewriting.dropped import Planned, refusal
 from lakewarden.planners.formats.iceberg.rewriting.groups import file_groups
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import thresholds
+from lakewarden.planners.formats.iceberg.rewriting.selection import thresholds
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg.iceberg_look import view_of

@@ -18,7 +18,7 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.rewriting.choosing import choose
 from lakewarden.planners.formats.iceberg.rewriting.groups import Group, file_groups
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import (
+from lakewarden.planners.formats.iceberg.rewriting.selection import (
     ContradictoryThresholdsError,
     Thresholds,
     thresholds,

@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.writers.branches import kept_off_for_branches
+from lakewarden.planners.formats.iceberg.writers.activity import kept_off_for_branches
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Service
 from tests.support.iceberg.iceberg_values import a_metadata, a_snapshot

@@ -16,8 +16,8 @@ from lakewarden.planners.formats.iceberg.options.service_options import Compacti
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.choosing import choose
 from lakewarden.planners.formats.iceberg.rewriting.groups import file_groups
-from lakewarden.planners.formats.iceberg.rewriting.thresholds import thresholds
-from lakewarden.planners.formats.iceberg.writers.activity import usual_interval
+from lakewarden.planners.formats.iceberg.rewriting.selection import thresholds
+from lakewarden.planners.formats.iceberg.writers.activity import newest_updates, recent_updates, usual_interval
 from lakewarden.planners.formats.iceberg.writers.cold import (
     left_alone,
     never_quiet,
@@ -25,7 +25,6 @@ from lakewarden.planners.formats.iceberg.writers.cold import (
     with_new_ones,
     with_rhythm,
 )
-from lakewarden.planners.formats.iceberg.writers.touches import newest_updates, recent_updates
 from lakewarden.planners.model.view import Touch, WriterActivity
 from tests.support.iceberg.iceberg_values import a_file, a_metadata, a_snapshot
 from tests.support.values import NOW

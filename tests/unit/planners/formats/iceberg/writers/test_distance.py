@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.writers.distance import awaited, kept_off, next_silence, silenced
+from lakewarden.planners.formats.iceberg.writers.cold import awaited, kept_off, next_silence, silenced
 from lakewarden.planners.model.decision import NotDue
-from lakewarden.planners.model.instant import Instant, RunId, Service
-from lakewarden.planners.model.step import Step
-from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.instant import Instant, RunId, Service, Step, Timeline
 from lakewarden.planners.model.view import Touch, WriterActivity
 from tests.support.values import NOW, a_view, an_instant
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
-from lakewarden.planners.formats.iceberg.writers.touches import is_update
+from lakewarden.planners.formats.iceberg.writers.activity import is_update
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Touch, WriterActivity

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.paimon.backlog.choice import chosen, is_full
+from lakewarden.planners.formats.paimon.backlog.compactions import chosen, is_full
 from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions, CompactStrategy
 from tests.support.paimon.paimon_look import look
 from tests.support.paimon.paimon_table import PaimonTable

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.paimon.deletion.expiring import Expiring, expiring, needed_by
 from lakewarden.planners.formats.paimon.deletion.known import KnownNames
 from lakewarden.planners.formats.paimon.deletion.names import FileNames
+from lakewarden.planners.formats.paimon.deletion.retention import Expiring, expiring, needed_by
 from lakewarden.planners.formats.paimon.deletion.roots import read_consumers, read_roots, stamp_of_roots
 from lakewarden.planners.formats.paimon.metadata.files import CorruptMetadataError, VanishedError
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot

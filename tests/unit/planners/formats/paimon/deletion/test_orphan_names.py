@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from lakewarden.planners.formats.paimon.deletion.orphan_names import FOLDERS, Naming, naming_of
+from lakewarden.planners.formats.paimon.deletion.names import FOLDERS, Naming, naming_of
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.options.core_options import core_options
 

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.paimon.deletion.retention import Retention, Rule, beyond_retention, rule_of
-from lakewarden.planners.formats.paimon.metadata.history import History
-from lakewarden.planners.formats.paimon.metadata.references import Consumer, References
+from lakewarden.planners.formats.paimon.metadata.history import Consumer, History, References
 from lakewarden.planners.formats.paimon.metadata.snapshots import BATCH, CommitKind, Snapshot
 from lakewarden.planners.formats.paimon.options.core_options import core_options
 from lakewarden.planners.formats.paimon.options.service_options import CleanOptions
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
-from lakewarden.planners.formats.paimon.writers.commit_users import commit_users
+from lakewarden.planners.formats.paimon.writers import commit_users
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.paimon.metadata.history import History, read_history
-from lakewarden.planners.formats.paimon.metadata.kept import Kept
+from lakewarden.planners.formats.paimon.metadata.history import History, Kept, read_history
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage import LocalStorage

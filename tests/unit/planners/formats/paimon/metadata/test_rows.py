@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.paimon.metadata.rows import partition_path
+from lakewarden.planners.formats.paimon.metadata.files import partition_path
 from tests.support.paimon.paimon_table import partition_row
 
 _TEXT = bytes.fromhex("0000000100000000000000006100000000000081")

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.paimon.metadata.signature import commit_user, is_of_manifests, run_of
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.timeline import Fate
+from lakewarden.planners.formats.paimon.metadata.heads import commit_user, is_of_manifests, run_of
+from lakewarden.planners.model.instant import Fate, RunId, Service
 from tests.support.paimon.paimon_look import view_of
 from tests.support.paimon.paimon_table import PaimonTable
 

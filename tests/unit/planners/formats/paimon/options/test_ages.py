@@ -7,8 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.paimon.options.ages import age_of_orphans, unknown_for
-from lakewarden.planners.formats.paimon.options.service_options import OrphansOptions
+from lakewarden.planners.formats.paimon.options.service_options import OrphansOptions, age_of_orphans, unknown_for
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 
 HOURS = st.integers(0, 24 * 90).map(lambda hours: timedelta(hours=hours))

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakewarden.planners.formats.paimon.options.units import duration, size
+from lakewarden.planners.formats.paimon.options.service_options import duration, size
 
 
 @pytest.mark.parametrize(

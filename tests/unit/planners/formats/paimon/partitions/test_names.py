@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
-from lakewarden.planners.formats.paimon.options.partition_options import PartitionOptions
+from lakewarden.planners.formats.paimon.options.service_options import PartitionOptions
 from lakewarden.planners.formats.paimon.partitions.names import escaped, name_of
 from tests.support.paimon.paimon_look import facts_of
 from tests.support.paimon.paimon_table import PaimonTable, partition_row

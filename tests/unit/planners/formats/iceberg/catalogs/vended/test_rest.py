@@ -14,8 +14,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.vended.credentials import Vended
-from lakewarden.planners.formats.iceberg.catalogs.vended.storage import VendedStorage
-from lakewarden.planners.formats.iceberg.catalogs.vended.tables import VendedFiles
+from lakewarden.planners.formats.iceberg.catalogs.vended.storage import VendedFiles, VendedStorage
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import LocalStorage

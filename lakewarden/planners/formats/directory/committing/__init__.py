@@ -1,1 +1,0 @@
-"""When a partition is committed."""

@@ -1,1 +1,0 @@
-"""Which partitions are compacted."""

@@ -1,1 +1,0 @@
-"""Which partitions have expired, and which parts are orphans."""

@@ -1,1 +1,0 @@
-"""What a Hive metastore lists of the partitions of a directory."""

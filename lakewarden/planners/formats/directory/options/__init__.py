@@ -1,1 +1,0 @@
-"""What the owner of a directory sets."""

@@ -1,1 +1,0 @@
-"""What the writers of a Paimon table do."""

@@ -1,1 +1,0 @@
-"""What partitions of all formats have in common: the time that the values of their columns tell."""

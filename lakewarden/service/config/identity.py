@@ -1,0 +1,157 @@
+"""The settings of tokens: which issuers count, and what their claims may do."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from lakewarden.planners.settings import Duration, Settings, Within
+from lakewarden.service.model.access import EVERY_TABLE, TABLE_PATTERN, Role
+from lakewarden.service.model.loopback import is_loopback
+
+_Text = Annotated[str, Field(min_length=1, max_length=500)]
+_Pattern = Annotated[str, Field(pattern=TABLE_PATTERN)]
+_T = TypeVar("_T")
+
+
+class Algorithm(StrEnum):
+    """The algorithms that a token may be signed with. All have a public key: none has a shared secret, or no key."""
+
+    RS256 = "RS256"
+    RS384 = "RS384"
+    RS512 = "RS512"
+    PS256 = "PS256"
+    PS384 = "PS384"
+    PS512 = "PS512"
+    ES256 = "ES256"
+    ES384 = "ES384"
+    ES512 = "ES512"
+    EDDSA = "EdDSA"
+
+
+class TableGrant(Settings):
+    """The tables for which a grant counts."""
+
+    tables: tuple[_Pattern, ...] = EVERY_TABLE
+    """Patterns for the ids of the tables for which the role counts, with `*` and `?`."""
+
+    @field_validator("tables")
+    @classmethod
+    def _for_some_table(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _not_empty(value, "remove it, and the role is for every table")
+
+
+class ClaimGrant(TableGrant):
+    """A claim of a token, and the role that it gives."""
+
+    claim: _Text
+    """The name of the claim, such as `groups`. A claim inside another one has a dot: `realm_access.roles`."""
+
+    value: _Text
+    """The value. If the claim is a list, one of its entries must be this value. If the claim is `scope` or `scp`, one
+    of its words must be.
+    """
+
+    role: Role
+    """`viewer`, `hook`, `trigger`, `operator` or `admin` (docs/security.md)."""
+
+
+class IssuerSettings(Settings):
+    """An issuer of tokens (JWT), such as an OpenID Connect provider."""
+
+    issuer: _Text
+    """The address of the issuer, exactly as the claim `iss` has it. It begins with https://, or on this machine with
+    http://.
+    """
+
+    audience: tuple[_Text, ...]
+    """The names of this daemon. The claim `aud` of a token must have one of these."""
+
+    algorithms: tuple[Algorithm, ...] = (Algorithm.RS256, Algorithm.ES256)
+    """The algorithms that count. There are none without a public key."""
+
+    grants: tuple[ClaimGrant, ...]
+    """What claims give. The first entry that fits decides: put the strongest role first. A token without a fitting
+    entry is refused.
+    """
+
+    jwks_url: str | None = None
+    """The address of the public keys. By default the issuer names it at `/.well-known/openid-configuration`."""
+
+    authority: Path | None = None
+    """A file with the authorities that the certificate of the issuer is checked against, in PEM. The default is those
+    of the system.
+    """
+
+    name_claim: _Text = "sub"
+    """The claim with the name of the caller, in runs, approvals and the audit log. It must be one that users cannot
+    change.
+    """
+
+    clock_skew: Annotated[Duration, Within("0s", "5m")] = Field(default="30s", validate_default=True)
+    """How far the clocks of the issuer and of this machine may be apart."""
+
+    refresh: Annotated[Duration, Within("10s", "1d")] = Field(default="10m", validate_default=True)
+    """How old the public keys may be before they are read again. A token with an unknown key has them read at once, at
+    most every 30 s.
+    """
+
+    keep: Annotated[Duration, Within("1m", "30d")] = Field(default="1d", validate_default=True)
+    """If the issuer does not answer, its public keys count for this long after they were read last."""
+
+    @field_validator("issuer", "jwks_url")
+    @classmethod
+    def _over_tls(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            parts = urlsplit(value)
+            host = parts.hostname or ""
+        except ValueError:
+            host = ""
+        if not host or parts.username is not None:
+            raise ValueError(f"{value!r} is no address: write https://HOST/PATH")
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
+            raise ValueError(f"{value!r} does not begin with https://, so another machine could answer for the issuer")
+        return value
+
+    @field_validator("audience", "algorithms", "grants")
+    @classmethod
+    def _some(cls, value: _T) -> _T:
+        return _not_empty(value, "write at least one")
+
+    @model_validator(mode="after")
+    def _kept_for_longer(self) -> IssuerSettings:
+        if self.keep < self.refresh:
+            raise ValueError("keep is shorter than refresh: the public keys would end before they are read again")
+        return self
+
+
+def _not_empty(value: _T, remedy: str) -> _T:
+    if not value:
+        raise ValueError(f"there are none: {remedy}")
+    return value
+
+
+# The certificate of a port.
+
+
+class TlsSettings(Settings):
+    """The certificate with which a port speaks TLS. Both files are read again when one of them has changed."""
+
+    certificate: Path
+    """The file with the certificate and its chain, in PEM."""
+
+    key: Path
+    """The file with the private key, in PEM, without a password. The key itself never stands in the configuration."""
+
+    @field_validator("certificate", "key")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        if not value.is_absolute():
+            raise ValueError(f"{str(value)!r} is not absolute")
+        return value

@@ -1,1 +1,0 @@
-"""The events of the daemon, and the interface of their listeners."""

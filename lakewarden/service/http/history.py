@@ -1,0 +1,154 @@
+"""`GET /v1/tables/{table}/decisions`: what was decided on a table, by page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request, Response
+from pydantic import BaseModel
+
+from lakewarden.executors.pool.listening import LogLine
+from lakewarden.planners.model.instant import Service
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.http.access.roles import caller_of, needs
+from lakewarden.service.http.errors import ApiError, errors
+from lakewarden.service.http.query.pages import PAGED, Limit, Page, link_to_next
+from lakewarden.service.http.registered import registered, run_for
+from lakewarden.service.model.access import Role
+from lakewarden.service.model.run import DecisionChange, Run, RunState
+from lakewarden.service.reporting.event_log import written_out
+from lakewarden.service.reporting.explain.assembly import PastDecision, past_decision
+
+
+class DecisionChangeBody(PastDecision):
+    """A decision on one service, from `since` to `until` (null: it still holds)."""
+
+    service: Service
+
+
+class DecisionPage(Page[DecisionChangeBody]):
+    """One page of decisions."""
+
+
+def add_decisions(app: FastAPI, plane: ControlPlane) -> None:
+    """Add the route."""
+
+    @app.get(
+        "/v1/tables/{table}/decisions",
+        responses={**PAGED, **errors(404, 422, 503)},
+        openapi_extra=needs(Role.VIEWER),
+    )
+    def decisions(
+        *,
+        table: str,
+        request: Request,
+        response: Response,
+        service: Service | None = None,
+        after: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+        limit: Limit = 100,
+    ) -> DecisionPage:
+        """Return the decisions on a table, the newest first, as far as the store has kept them.
+
+        A decision begins when its kind, its remedy or its reason changes. Other numbers in a reason are no change.
+        """
+        of = registered(plane, table).table.id
+        found = plane.history().decision_changes(of, service=service, before=after, limit=limit + 1)
+        cursor = str(found[limit - 1].number) if len(found) > limit else None
+        link_to_next(request, response, cursor)
+        return DecisionPage(items=[_body(one) for one in found[:limit]], next=cursor)
+
+
+def _body(change: DecisionChange) -> DecisionChangeBody:
+    return DecisionChangeBody(service=change.decision.service, **past_decision(change).model_dump())
+
+
+# `GET /v1/runs/{run}/log`: what the worker and its JVM wrote during a run.
+
+TEXT = "text/plain"
+LINES = "application/x-ndjson"
+
+
+class LogLineBody(BaseModel):
+    """One line. `source` is `worker`, `jvm` or `daemon`. `at` is null if the source wrote no time.
+
+    `fields` are further facts, such as `table`, `epoch` and `instant`. A number that is left out is a line that was
+    deleted, because the log was too long (`history.run_log`).
+    """
+
+    number: int
+    at: str | None
+    source: str
+    level: str | None
+    logger: str | None
+    message: str
+    fields: dict[str, str]
+
+
+class LogPage(Page[LogLineBody]):
+    """One page of the log of a run."""
+
+
+_ANSWERS: Mapping[int | str, dict[str, Any]] = {
+    **PAGED,
+    200: {**PAGED[200], "content": {TEXT: {"schema": {"type": "string"}}, LINES: {"schema": {"type": "string"}}}},
+}
+
+
+def _log_body(line: LogLine) -> LogLineBody:
+    return LogLineBody.model_validate(line, from_attributes=True)
+
+
+def add_run_log(app: FastAPI, plane: ControlPlane) -> None:
+    """Add the route."""
+
+    @app.get(
+        "/v1/runs/{run}/log",
+        responses={**_ANSWERS, **errors(404, 422, 503)},
+        response_model=LogPage,
+        openapi_extra=needs(Role.VIEWER),
+    )
+    def run_log(
+        *,
+        run: str,
+        request: Request,
+        response: Response,
+        after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        limit: Limit = 1000,
+    ) -> LogPage | Response:
+        """Return what the worker and its JVM wrote during a run, the oldest line first.
+
+        With `Accept: text/plain` the answer is text, and with `application/x-ndjson` a JSON object a line. `after` is
+        the number of the last line that is known. The log is on the disk of the replica that carried out the run.
+        Another replica passes the request on.
+        """
+        lines = log_of(plane, run_for(plane, run, caller_of(request)), after=after, limit=limit + 1)
+        shown = lines[:limit]
+        cursor = str(shown[-1].number) if len(lines) > limit else None
+        accepted = request.headers.get("accept", "")
+        if any(kind in accepted for kind in (TEXT, "text/html")):  # a browser shows text
+            answer = Response("".join(f"{line}\n" for line in written_out(shown, after=after)), media_type=TEXT)
+        elif LINES in accepted:
+            answer = Response("".join(f"{_log_body(one).model_dump_json()}\n" for one in shown), media_type=LINES)
+        else:
+            link_to_next(request, response, cursor)
+            return LogPage(items=[_log_body(one) for one in shown], next=cursor)
+        link_to_next(request, answer, cursor)
+        return answer
+
+
+def log_of(plane: ControlPlane, run: Run, *, after: int = 0, limit: int) -> Sequence[LogLine]:
+    """Return lines of a run. Raises ApiError (404) if its log is not here."""
+    lines = plane.run_log(run.id, after=after, limit=limit)
+    if lines is not None:
+        return lines
+    if run.owner is None or run.state is RunState.QUEUED:
+        return []
+    owner = next((one for one in plane.replicas() if one.id == run.owner), None)
+    if owner is not None and owner.here:
+        if not run.state.ended:
+            return []
+        raise ApiError(404, "not_found", f"the log of run {run.id} is deleted: history.run_logs says how much is kept")
+    gone = f"the log of run {run.id} is not here: replica {run.owner} carried it out, and its disk has the log"
+    said = f"{gone}. That replica has ended" if owner is None or not owner.alive else gone
+    raise ApiError(404, "not_found", said, "collect the logs of all workers with log.workers to keep them elsewhere")

@@ -1,1 +1,0 @@
-"""The past over HTTP: curves of debt, decisions, and the logs of runs."""

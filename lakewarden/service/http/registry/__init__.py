@@ -1,1 +1,0 @@
-"""What is registered, and what was found."""
