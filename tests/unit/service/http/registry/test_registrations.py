@@ -174,3 +174,13 @@ def test_a_daemon_without_a_configuration_registers_nothing(served: ServedDaemon
     refused = served.api.post("/v1/registrations", json={"path": "/x"})
     assert (refused.status_code, refused.json()["code"]) == (409, "not_supported")
     assert served.api.get("/v1/registrations").json() == {"items": [], "next": None}
+
+
+# What patterns and catalogs found, over REST.
+
+
+def test_a_daemon_without_patterns_has_no_sources(served: ServedDaemon) -> None:
+    """There is nothing to list, and asking for it is no error."""
+    assert served.api.get("/v1/discovery").json() == {"items": [], "next": None}
+    asked = served.api.post("/v1/discovery/list")
+    assert (asked.status_code, asked.json()) == (202, {"sources": 0})

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.programs.paimon.steps.old_files import OldFile, is_still, listed
+from lakewarden.executors.programs.paimon.steps.old_files import (
+    OldFile,
+    disk_clock,
+    is_still,
+    listed,
+    write_whole,
+    written_whole,
+)
 from lakewarden.planners.formats.paimon.deletion.names import Naming, naming_of
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.options.core_options import core_options
@@ -115,3 +122,52 @@ def test_a_table_without_folders_has_no_orphans(tmp_path: Path, naming: Naming) 
     """A folder that is not there is empty."""
     assert listed(str(tmp_path), naming, before=NOW).old == []
     assert not is_still(OldFile(path=f"dt=a/bucket-0/{DATA}", size=1, modified_ns=1, inode=1), str(tmp_path))
+
+
+# The folder of Lakewarden below a table.
+
+
+def test_the_clock_of_the_disk_is_told_by_a_file_that_is_gone_again(tmp_path: Path) -> None:
+    """On a mounted disk it is the server's, and not that of this machine."""
+    assert abs(disk_clock(str(tmp_path)) - datetime.now(UTC)) < timedelta(minutes=1)
+    assert list((tmp_path / "_lakewarden").iterdir()) == []
+
+
+def test_a_file_is_written_whole_in_the_place_of_the_one_before(tmp_path: Path) -> None:
+    """Nothing else is left, also if a killed run has left its scratch file."""
+    (tmp_path / "a.next").write_bytes(b"half")
+    for content in (b"one", b"two"):
+        write_whole(str(tmp_path / "a"), content)
+        assert (tmp_path / "a").read_bytes() == content
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
+
+
+# A marker appears whole, and what killed runs have left of one goes.
+
+RUN = "0123456789abcdef"
+
+
+def test_a_marker_is_written_and_renewed_and_nothing_else_is_left(tmp_path: Path) -> None:
+    """Under another name first, so that no reader finds a part of it."""
+    for content in (b"{}", b'{"creationTime": 1}'):
+        written_whole(str(tmp_path), content, run=RUN)
+        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"_SUCCESS": content}
+
+
+def test_what_killed_runs_have_left_goes_and_no_file_of_another_program(tmp_path: Path) -> None:
+    """Also what this very run has left before it was started again. A link in its place is not followed."""
+    for run in (RUN, "f" * 16):
+        (tmp_path / f"._SUCCESS.{run}.tmp").write_bytes(b"{")
+    others = [f"._SUCCESS.{uuid.uuid4()}.tmp", "._SUCCESS.old.tmp", ".data.tmp", f"._SUCCESSES.{RUN}.tmp"]
+    for name in others:
+        (tmp_path / name).touch()
+    (tmp_path / f"._SUCCESS.{'a' * 16}.tmp").symlink_to(tmp_path / ".data.tmp")
+    written_whole(str(tmp_path), b"{}", run=RUN)
+    assert {file.name for file in tmp_path.iterdir()} == {"_SUCCESS", *others, f"._SUCCESS.{'a' * 16}.tmp"}
+
+
+def test_a_folder_that_is_gone_gets_no_marker(tmp_path: Path) -> None:
+    """It is not made again."""
+    with pytest.raises(FileNotFoundError):
+        written_whole(str(tmp_path / "gone"), b"{}", run=RUN)
+    assert not (tmp_path / "gone").exists()
