@@ -42,7 +42,7 @@ def tables_that_begin(ctx: typer.Context, incomplete: str) -> list[str]:
         url = known.get("url") or os.environ.get("LAKEWARDEN_URL") or DAEMON
         file = known.get("key_file") or os.environ.get("LAKEWARDEN_KEY_FILE")
         client = Client(url, key=key_of(None if file is None else Path(file)), timeout=1)
-        return [one["id"] for one in client.tables(id=f"{incomplete}*", limit=100)["items"]]
+        return [table["id"] for table in client.tables(id=f"{incomplete}*", limit=100)["items"]]
     except (ClientError, PermanentError, ValueError):
         return []
 

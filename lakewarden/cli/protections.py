@@ -65,9 +65,9 @@ def approve(
         print(printable(f"the deletion of {service} on {table} is approved"))
         return
     waiting = [
-        one
-        for one in client.each_of_approvals(waiting=True)
-        if one["service"] == service and fnmatchcase(one["table"], table)
+        approval
+        for approval in client.each_of_approvals(waiting=True)
+        if approval["service"] == service and fnmatchcase(approval["table"], table)
     ]
     meant = [one for one in waiting if most_files is None or one["files"] <= most_files]
     for one in meant:

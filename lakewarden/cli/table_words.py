@@ -176,7 +176,7 @@ def pending(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: 
     if as_json:
         print(as_written(answer))
         return
-    items = [{**one, "service": service} for service, plans in answer["pending"].items() for one in plans]
+    items = [{**plan, "service": service} for service, plans in answer["pending"].items() for plan in plans]
     show_items(items, _PENDING, empty="nothing is pending")
 
 

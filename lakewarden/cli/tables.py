@@ -107,8 +107,8 @@ def _of_writers(writers: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     return {
         "last_commit_at": writers["last_commit_at"],
-        "writes_in_flight": [one["time"] for one in writers["in_flight"]],
-        "failed_writes": [f"{one['at']} {one['reason']}" for one in writers["failures"]],
+        "writes_in_flight": [writer["time"] for writer in writers["in_flight"]],
+        "failed_writes": [f"{writer['at']} {writer['reason']}" for writer in writers["failures"]],
     }
 
 
@@ -217,7 +217,7 @@ def _entry(file: Path | None) -> dict[str, Any]:
 
     document = read_document(file)
     if document.values is None or document.problems:
-        raise PermanentError("\n".join(document.told(one) for one in document.problems))
+        raise PermanentError("\n".join(document.told(problem) for problem in document.problems))
     return dict(document.values)
 
 

@@ -50,7 +50,7 @@ def _misfits(value: Any, kind: Any, at: str) -> Iterator[str]:
     if kind is Any:
         return
     if origin in (Union, types.UnionType):
-        if all(next(_misfits(value, one, at), None) for one in get_args(kind)):
+        if all(next(_misfits(value, arg, at), None) for arg in get_args(kind)):
             yield f"{at} is {_named(value)}"
     elif is_typeddict(kind):
         yield from _misfits_of_body(value, kind, at)

@@ -118,13 +118,13 @@ def judged(known: Evidence | None, reading: LockReading, view: TableView, *, our
         if _is_yet_to_be_let_go(since, reading.after, new, view.observed_at):
             return replace(evidence, since=since)
         evidence = _between(evidence, since, reading.after, new, view.observed_at) if new else evidence
-    completed = frozenset(one.time for one in view.timeline.instants if not one.pending)
+    completed = frozenset(instant.time for instant in view.timeline.instants if not instant.pending)
     return replace(evidence, since=Since(sample=reading.before, completed=completed, disturbed=busy))
 
 
 def writers_commits(timeline: Timeline) -> dict[str, Instant]:
     """Return the completed writes that are not Lakewarden's, by their times."""
-    done = (one for one in timeline.instants if one.stands_for is InstantKind.WRITE and not one.pending)
+    done = (instant for instant in timeline.instants if instant.stands_for is InstantKind.WRITE and not instant.pending)
     return {one.time: one for one in done if one.author is None}
 
 
@@ -281,10 +281,10 @@ def _covers(lock: LockSample, commits: dict[str, Instant]) -> bool:
     if lock.taken is None:
         newest = _newest(commits)
         return lock.used_at is not None and newest is not None and lock.used_at >= newest - _CLOCKS_APART
-    ends = [one.completed_at or one.requested_at for one in commits.values()]
+    ends = [commit.completed_at or commit.requested_at for commit in commits.values()]
     since = [end for end in ends if lock.since is None or end > lock.since - _CLOCKS_APART]
     return 0 < len(since) <= lock.taken
 
 
 def _newest(commits: dict[str, Instant]) -> datetime | None:
-    return max((one.completed_at or one.requested_at for one in commits.values()), default=None)
+    return max((commit.completed_at or commit.requested_at for commit in commits.values()), default=None)

@@ -257,12 +257,12 @@ class Composite(Trigger):
     def describe(self) -> str:
         """Return the descriptions of its triggers."""
         return f" {self.joined_by} ".join(
-            f"({one.describe()})" if one.compound else one.describe() for one in self.triggers
+            f"({trigger.describe()})" if trigger.compound else trigger.describe() for trigger in self.triggers
         )
 
     def counts_files(self) -> bool:
         """Whether one of its triggers does."""
-        return any(one.counts_files() for one in self.triggers)
+        return any(trigger.counts_files() for trigger in self.triggers)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -130,7 +130,7 @@ class RunLogs:
         with self._pruning:
             self._since_pruned = 0
             horizon = float("-inf") if before is None else before.timestamp()
-            logs = sorted(self._sizes().items(), key=lambda one: one[1][0], reverse=True)
+            logs = sorted(self._sizes().items(), key=lambda item: item[1][0], reverse=True)
             kept, deleted = 0, 0
             for number, (run, (newest, size)) in enumerate(logs):
                 kept += size
@@ -332,8 +332,8 @@ class Listening:
         self._following = {name: threading.Lock() for name in names}
         self._assigning = threading.Lock()  # held for no longer than a look: the control thread waits for it
         self._assigned: OrderedDict[RunId, Assignment] = OrderedDict()
-        for one in settings:
-            _remember(self._places, dict.fromkeys(_secrets_in(one.model_dump(mode="json"))))
+        for setting in settings:
+            _remember(self._places, dict.fromkeys(_secrets_in(setting.model_dump(mode="json"))))
 
     def assigned(self, assignment: Assignment) -> None:
         """Note that a worker has a run from now on."""

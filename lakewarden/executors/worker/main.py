@@ -198,8 +198,8 @@ class Worker:
     def _stop(self) -> None:
         self._stopping.set()
         if self._session is not None:
-            for one in self._programs.values():
-                one.release()
+            for program in self._programs.values():
+                program.release()
             self._session.stop()
         end("asked to stop")
 

@@ -123,11 +123,11 @@ class _Schema:
     def _union(self, raw: Sequence[Any], namespace: str, depth: int) -> Type:
         branches = [self.type_of(one, namespace, depth + 1) for one in raw]
         return _bounded(
-            plain=[one.plain for one in branches],
-            least=1 + min(one.least for one in branches),
-            empty=sum(one.empty for one in branches if one.plain != "null"),
+            plain=[branch.plain for branch in branches],
+            least=1 + min(branch.least for branch in branches),
+            empty=sum(branch.empty for branch in branches if branch.plain != "null"),
             parts=branches,
-            weigh=weight.union([one.weigh for one in branches]),
+            weigh=weight.union([branch.weigh for branch in branches]),
         )
 
     def _items(self, plain: dict[str, Any], part: str, raw: Any, namespace: str, depth: int) -> Type:
@@ -173,7 +173,7 @@ class _Schema:
 
 
 def _bounded(*, plain: Any, least: int, empty: int, parts: Sequence[Type], weigh: Weigh) -> Type:
-    depth = 1 + max((one.depth for one in parts), default=0)
+    depth = 1 + max((part.depth for part in parts), default=0)
     if depth > _DEEPEST:
         raise DamagedError(f"its Avro schema is nested more than {_DEEPEST} levels deep")
     if empty > _MOST_EMPTY:

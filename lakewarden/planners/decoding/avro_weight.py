@@ -115,8 +115,8 @@ def record(names: Sequence[str], fields: Sequence[Weigh]) -> Weigh:
 
     def weigh(walk: BlockPosition) -> None:
         walk.skip(0, cost)
-        for one in fields:
-            one(walk)
+        for field in fields:
+            field(walk)
 
     return weigh
 

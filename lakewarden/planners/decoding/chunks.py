@@ -141,8 +141,8 @@ class _Cutter:
         self._open.pop()
 
     def _fields(self, fields: Any, fresh: dict[str, Any]) -> Iterator[None]:
-        for one in fields:
-            yield from self._value(one["type"], partial(fresh.__setitem__, one["name"]))
+        for field in fields:
+            yield from self._value(field["type"], partial(fresh.__setitem__, field["name"]))
 
     def _entries(self, values: Any, fresh: dict[str, Any]) -> Iterator[None]:
         for _ in self._counted():
@@ -210,8 +210,8 @@ def _collect(plain: Any, named: dict[str, Any]) -> None:
                 _collect(branch, named)
         case {"type": "record", "name": name, "fields": fields}:
             named[name] = plain
-            for one in fields:
-                _collect(one["type"], named)
+            for field in fields:
+                _collect(field["type"], named)
         case {"type": "map", "values": inner} | {"type": "array", "items": inner}:
             _collect(inner, named)
         case {"name": str(name)}:

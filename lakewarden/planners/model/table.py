@@ -183,7 +183,7 @@ class Table:
         for length in range(len(parts) - 1, fewest - 1, -1):
             above = ".".join(parts[:length])
             if above in self.sources:
-                is_mapping = any(one.startswith(f"{above}.") for one in self.sources)
+                is_mapping = any(source.startswith(f"{above}.") for source in self.sources)
                 return None if is_mapping else self.sources[above]
         return None
 
@@ -198,8 +198,8 @@ class Table:
         policy = self.policies.get(service)
         if policy is not None and policy.spark is not None:
             return policy.spark
-        routes = (one for one in self.routes if one.is_for(service) and one.begins_at(self.id, self.labels))
-        return next((one.spark for one in routes if one.holds(plan_bytes)), self.spark)
+        routes = (route for route in self.routes if route.is_for(service) and route.begins_at(self.id, self.labels))
+        return next((route.spark for route in routes if route.holds(plan_bytes)), self.spark)
 
     def profiles_of(self, service: Service) -> Sequence[str]:
         """Return the names of the `spark` profiles that runs of a service may have, in the order of the routes."""

@@ -29,7 +29,7 @@ _PLAIN = (frozenset, set, datetime, timedelta, timezone)
 
 def _value_types() -> Mapping[tuple[str, str], type]:
     """Return the types that an answer consists of, by the modules that define them. All are plain values."""
-    defined = (one for module in (decision, instant, proof, view, observing) for one in vars(module).values())
+    defined = (var for module in (decision, instant, proof, view, observing) for var in vars(module).values())
     own = {one for one in defined if isinstance(one, type) and (is_dataclass(one) or issubclass(one, Enum | tuple))}
     return {(one.__module__, one.__qualname__): one for one in (*own, Observation, *_PLAIN)}
 

@@ -112,7 +112,7 @@ class ObjectStorage:
         found = self.ask(location, listed)
         path = location.partition("://")[2].partition("/")[2]
         folders = [one for one in found["common_prefixes"] if one != path]
-        yield from (FileEntry(name=_name(one), size=0, modified=EPOCH, is_folder=True) for one in folders)
+        yield from (FileEntry(name=_name(folder), size=0, modified=EPOCH, is_folder=True) for folder in folders)
         empty = not folders
         objects = found["objects"]
         for begin in range(0, objects.num_rows, _ROWS_AT_ONCE):

@@ -227,8 +227,10 @@ def of_lake(config: Config) -> Sequence[Callable[[], Proof]]:
         for table in config.tables[:MOST_TABLES]
     ]
     patterns = [
-        partial(_in_time, f"pattern {one.name}", partial(_listed, one), "check the pattern, the store and its access")
-        for one in sources_of([entry for entry in config.discover if entry.by_path], storages)
+        partial(
+            _in_time, f"pattern {source.name}", partial(_listed, source), "check the pattern, the store and its access"
+        )
+        for source in sources_of([entry for entry in config.discover if entry.by_path], storages)
     ]
     left = len(config.tables) - MOST_TABLES
     return [
@@ -277,7 +279,9 @@ def _table(table: Table, storages: Storages, folders: MutableMapping[tuple[str, 
     kind = "catalog" if is_in_catalog(table.location) else "path"
     read = f"{took} by its {kind}: {table.format} {view.version or ''}".rstrip()
     blocked = [
-        f"{one.reason}: {one.remedy}" for one in view.blockers if one.services & table.policies.keys() and not one.moot
+        f"{blocker.reason}: {blocker.remedy}"
+        for blocker in view.blockers
+        if blocker.services & table.policies.keys() and not blocker.moot
     ]
     return proved(check, "; warning: ".join([read, *blocked, *view.warnings]))
 
@@ -372,23 +376,23 @@ def prove_here(file: Path, table: str, *, as_json: bool, out: TextIO) -> int | N
 
 def _print_all(proofs: Sequence[Proof], *, as_json: bool, out: TextIO) -> None:
     if as_json:
-        print(json.dumps({"checks": [asdict(one) for one in proofs]}, indent=2), file=out)
+        print(json.dumps({"checks": [asdict(proof) for proof in proofs]}, indent=2), file=out)
     else:
         print_proofs(proofs, out=out)
 
 
 def print_proofs(proofs: Sequence[Proof], *, out: TextIO) -> None:
     """Print one line for each check, and further ones with the cure of what is not ok."""
-    width = max(len(printable(one.check)) for one in proofs)
-    for one in proofs:
-        print(f"{one.result:<10}  {printable(one.check):<{width}}  {printable(one.found)}", file=out)
-        for number, line in enumerate((one.cure or "").splitlines()):
+    width = max(len(printable(proof.check)) for proof in proofs)
+    for proof in proofs:
+        print(f"{proof.result:<10}  {printable(proof.check):<{width}}  {printable(proof.found)}", file=out)
+        for number, line in enumerate((proof.cure or "").splitlines()):
             print(f"{'':<10}  {'':<{width}}  {'  ' if number else '->'} {printable(line)}", file=out)
 
 
 def code_for(proofs: Sequence[Proof]) -> int:
     """Return 1 if something is wrong, and 0 otherwise."""
-    return 1 if any(one.result is ProofResult.WRONG for one in proofs) else 0
+    return 1 if any(proof.result is ProofResult.WRONG for proof in proofs) else 0
 
 
 def check_and_connect(file: Path, *, as_json: bool, out: TextIO) -> int:
@@ -404,7 +408,7 @@ def check_and_connect(file: Path, *, as_json: bool, out: TextIO) -> int:
     proofs = at_once([of_database(config), *of_lake(config)])
     if as_json:
         checked = json.loads(problems.getvalue())
-        print(json.dumps({**checked, "connections": [asdict(one) for one in proofs]}, indent=2), file=out)
+        print(json.dumps({**checked, "connections": [asdict(proof) for proof in proofs]}, indent=2), file=out)
     else:
         print(problems.getvalue(), end="", file=out)
         print_proofs(proofs, out=out)

@@ -144,7 +144,7 @@ def _entries(place: str, format_name: str, tables: Sequence[Table], name: str) -
 
 def _pattern(locations: Sequence[str]) -> str | None:
     """Return the shortest pattern of paths that means these tables. None if they share no folder."""
-    split = [one.split("/") for one in locations]
+    split = [location.split("/") for location in locations]
     shared = 0
     while all(len(one) > shared + 1 and one[shared] == split[0][shared] for one in split):
         shared += 1
@@ -171,7 +171,7 @@ def _named(name: str, format_name: str, formats: Sequence[str]) -> str:
 
 def _kept_of(format_name: str, found: Iterable[Sequence[Table]], kept: Mapping[str, int]) -> dict[str, int]:
     """Return what the newest cleans kept, of the tables of a format."""
-    of_format = (one for tables in found for one in tables if one.format == format_name)
+    of_format = (table for tables in found for table in tables if table.format == format_name)
     return {one.location: kept[one.location] for one in of_format if one.location in kept}
 
 
@@ -188,7 +188,7 @@ def _policy(format_name: str, known: WriterDefaults, kept: Mapping[str, int]) ->
     if most is not None:
         yield f"    # clean keeps as many commits as the newest clean of {printable(most)} has kept"
     options_of = _keeping(format_name, kept[most]) if most is not None else {}
-    said = ", ".join(f"{one}: {options_of.get(one, '')}" for one in FORMATS[format_name].first_services)
+    said = ", ".join(f"{service}: {options_of.get(service, '')}" for service in FORMATS[format_name].first_services)
     yield f"    services: {{{said}}}"
 
 

@@ -51,7 +51,7 @@ def create_key(
         raise PermanentError(f"{name!r} is no name of a key: it has up to 64 letters, digits, dots, @, - and _")
     if name in RESERVED_NAMES:
         raise PermanentError(f"{name!r} is no name of a key: it means requests that no person made")
-    wrong = next((one for one in tables if not re.fullmatch(TABLE_PATTERN, one)), None)
+    wrong = next((table for table in tables if not re.fullmatch(TABLE_PATTERN, table)), None)
     if wrong is not None:
         raise PermanentError(f"{wrong!r} is no pattern for tables: it has letters, digits, dots, -, _, * and ?")
     now, key, known = datetime.now(UTC), new_key(), load(config)

@@ -99,7 +99,7 @@ def decisions_on(table: Table, view: TableView, *, now: datetime) -> Mapping[Ser
     without that: then it is what an operator has to do first.
     """
     state, found = ServiceState(mode=Mode.PLAN), {}
-    moot = replace(view, blockers=tuple(one for one in view.blockers if one.moot))
+    moot = replace(view, blockers=tuple(blocker for blocker in view.blockers if blocker.moot))
     for service, policy in table.policies.items():
         decision = decide(service=service, view=moot, policy=policy, service_state=state, now=now)
         if isinstance(decision, WouldRun):

@@ -147,15 +147,15 @@ def catalogs_at(place: str) -> list[ConfiguredCatalog]:
     name = asked.pop(_NAME, _AD_HOC)
     found = []
     refusals = []
-    for one in FORMATS.values():
-        if one.catalog_settings is None:
+    for table_format in FORMATS.values():
+        if table_format.catalog_settings is None:
             continue
         try:
-            settings = TypeAdapter(one.catalog_settings).validate_python(asked)
+            settings = TypeAdapter(table_format.catalog_settings).validate_python(asked)
         except ValidationError as wrong:
             refusals += [str(error["msg"]) for error in wrong.errors() if error["type"] != "union_tag_invalid"]
             continue
-        found.append(ConfiguredCatalog(name=name, format=one, settings=settings))
+        found.append(ConfiguredCatalog(name=name, format=table_format, settings=settings))
     if not found:
         raise PermanentError(f"{shown(place)} is no catalog that can be asked: {'; '.join(dict.fromkeys(refusals))}")
     return found

@@ -93,7 +93,7 @@ class TableLine:
 
     def due(self) -> Iterator[ServiceLine]:
         """Yield the services that are due, those included that are blocked until something is done."""
-        yield from (one for one in self.services if one.is_due)
+        yield from (service for service in self.services if service.is_due)
 
     @property
     def called(self) -> str:
@@ -155,9 +155,9 @@ class LakeReport:
         tables = Counter[tuple[str, str | None]]()
         for table in self.tables:
             of_table = {
-                (one.decision.reason, one.decision.remedy): one.decision
-                for one in table.services
-                if isinstance(one.decision, Blocked)
+                (service.decision.reason, service.decision.remedy): service.decision
+                for service in table.services
+                if isinstance(service.decision, Blocked)
             }
             blocks |= of_table
             tables.update(of_table.keys())
@@ -167,7 +167,7 @@ class LakeReport:
 def line_of(table: Table, view: TableView, *, now: datetime) -> TableLine:
     """Return the line of a table. A service that has no meaning on the table is left out. Pure."""
     at = view.writers.last_commit_at
-    counts = [one.small_files for one in view.backlogs.values() if one.small_files is not None]
+    counts = [backlog.small_files for backlog in view.backlogs.values() if backlog.small_files is not None]
     return TableLine(
         location=table.location,
         name=view.name,
@@ -175,7 +175,7 @@ def line_of(table: Table, view: TableView, *, now: datetime) -> TableLine:
         kind=view.kind,
         version=view.version,
         last_commit_at=None if at is None else at.isoformat(),
-        commits=sum(1 for one in view.timeline.instants if not one.pending),
+        commits=sum(1 for instant in view.timeline.instants if not instant.pending),
         small_files=max(counts, default=None),
         services=tuple(
             ServiceLine(service=service, decision=decision, work=forecast(service, view, Past()) or Forecast())
@@ -313,7 +313,7 @@ def _for_each(value: Any, names: Mapping[str, str]) -> Any:
     """Return a value with templates in the place of the names of a table."""
     if isinstance(value, Mapping):
         return {key: _for_each(one, names) for key, one in value.items()}
-    return next((one for one in _TEMPLATES if one.format(**names) == value), value)
+    return next((TEMPLATE for TEMPLATE in _TEMPLATES if TEMPLATE.format(**names) == value), value)
 
 
 _AT_ONCE = 8

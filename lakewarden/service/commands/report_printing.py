@@ -71,7 +71,7 @@ def document_of(report: LakeReport) -> str:
             service: {**counts, **(_figures(report.totals[service]) if service in report.totals else {})}
             for service, counts in report.services.items()
         },
-        "tables": [_table(one) for one in report.tables],
+        "tables": [_table(table) for table in report.tables],
         "unread": [asdict(one) for one in report.unread],
     }
     return json.dumps(printable_values(document), indent=2)
@@ -198,7 +198,7 @@ def work_in_words(work: Forecast) -> str:
         f"deletes {_short(work.deletes, work.deletes_bytes)}" if work.deletes else "",
         f"{work.versions} versions go" if work.versions else "",
     ]
-    return "; ".join(one for one in facts if one)
+    return "; ".join(fact for fact in facts if fact)
 
 
 def _amount(files: int, content: int) -> str:
@@ -288,7 +288,7 @@ def _page(report: LakeReport) -> Iterator[str]:
 
 
 def _details(line: TableLine) -> str:
-    items = [f"<li>{_service(one)}</li>" for one in line.services]
+    items = [f"<li>{_service(service)}</li>" for service in line.services]
     items += [f'<li class="warn">{_safe(remark)}</li>' for remark in line.remarks]
     where = f'<p class="soft">{_safe(line.location)}</p>'
     return f"<details><summary>{_safe(line.called)}</summary>{where}<ul>{''.join(items)}</ul></details>"

@@ -116,10 +116,10 @@ def print_log(
 
 def _print(items: list[LogLineBody], *, after: int, as_json: bool, out: TextIO) -> None:
     if as_json:
-        for one in items:
-            print(json.dumps(printable_values(one)), file=out)
+        for item in items:
+            print(json.dumps(printable_values(item)), file=out)
     else:
-        for line in written_out([LogLine(**one) for one in items], after=after):
+        for line in written_out([LogLine(**item) for item in items], after=after):
             print(printable(line, most=100_000, lines=True), file=out)
     out.flush()
 

@@ -118,7 +118,7 @@ def _require_reachable(body: WriterOptionsBody, table: Table, hooks: str, settin
     section, public = ("hooks", settings.hooks.public_url) if settings.hooks.port else ("api", settings.api.public_url)
     if public is not None or is_local(table.location) or not is_loopback(urlsplit(hooks).hostname or ""):
         return
-    if any(hooks in one.value for one in body.options):
+    if any(hooks in option.value for option in body.options):
         raise PermanentError(
             f"the hooks of {table.id} are at {hooks}, and only writers on this machine reach that address: set "
             f"{section}.public_url to the address at which the writers reach this daemon, and {section}.host to "
@@ -203,4 +203,4 @@ def _tables(known: Config, refused: list[tuple[str, str]]) -> Iterator[Table]:
 def _engines(table: Table, only: str | None) -> tuple[WriterEngine, ...]:
     """Return the engines that write tables of the format. If `only` is none of them, its writers are of the first."""
     engines = FORMATS[table.format].writer_engines
-    return engines if only is None else tuple(one for one in engines if one.name == only) or engines[:1]
+    return engines if only is None else tuple(engine for engine in engines if engine.name == only) or engines[:1]

@@ -68,12 +68,12 @@ class Assembly:
     def untold(self) -> Sequence[str]:
         """Return the paths of listed tables that no entry names a format for."""
         untold = []
-        for one in self._settings.tables:
-            location = None if one.path is None else place_of(one.path, follow_links=False).location
-            if one.path is None or location is None or one.format is not None or is_in_catalog(location):
+        for table in self._settings.tables:
+            location = None if table.path is None else place_of(table.path, follow_links=False).location
+            if table.path is None or location is None or table.format is not None or is_in_catalog(location):
                 continue
             if not any(path.fits(location) for _, other in self._matching() for path in self._path_patterns(other)):
-                untold.append(one.path)
+                untold.append(table.path)
         return untold
 
     def roots(self) -> Sequence[str]:

@@ -110,7 +110,7 @@ def _refused(entry: Mapping[str, Any], base: Base) -> list[str]:
     try:
         said = TableSettings.model_validate(entry)
     except ValidationError as wrong:
-        return [_told(one) for one in problems.problems_of(wrong, TableSettings, raw=entry)]
+        return [_told(problem) for problem in problems.problems_of(wrong, TableSettings, raw=entry)]
     try:
         reason = outside(spelled_location(said.path or ""), base.roots)
     except PermanentError as unusable:

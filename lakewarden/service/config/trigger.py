@@ -45,7 +45,7 @@ def _reader_of(kind: type[Trigger]) -> Callable[[Any], Trigger]:
 
 
 _STRATEGIES: Mapping[str, Callable[[Any], Trigger]] = {
-    word: read for one in FORMATS.values() for word, read in one.trigger_strategies.items()
+    word: read for FORMAT in FORMATS.values() for word, read in FORMAT.trigger_strategies.items()
 }
 
 _WORDS: Mapping[str, Callable[[Any], Trigger]] = {

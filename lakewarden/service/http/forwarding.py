@@ -103,7 +103,7 @@ def _owner_of_run(plane: ControlPlane, request: Request) -> TableOwner | None:
         return None
     if plane.run_log(run.id, limit=1) is not None if path.endswith(_LOG) else run.state.ended:
         return None
-    owner = next((one for one in plane.replicas() if one.id == run.owner), None)
+    owner = next((replica for replica in plane.replicas() if replica.id == run.owner), None)
     return (
         None if owner is None or owner.here or not owner.alive else TableOwner(id=owner.id, url=owner.url, here=False)
     )

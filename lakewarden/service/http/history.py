@@ -144,7 +144,7 @@ def log_of(plane: ControlPlane, run: Run, *, after: int = 0, limit: int) -> Sequ
         return lines
     if run.owner is None or run.state is RunState.QUEUED:
         return []
-    owner = next((one for one in plane.replicas() if one.id == run.owner), None)
+    owner = next((replica for replica in plane.replicas() if replica.id == run.owner), None)
     if owner is not None and owner.here:
         if not run.state.ended:
             return []

@@ -267,7 +267,7 @@ OTHER = _reason(
 )
 
 CATALOGUE: tuple[Reason, ...] = tuple(
-    {one.code: one for one in (*BLOCKS, *NOT_APPLICABLE, *WAITS, DUE, WOULD_RUN, OTHER)}.values()
+    {BLOCK.code: BLOCK for BLOCK in (*BLOCKS, *NOT_APPLICABLE, *WAITS, DUE, WOULD_RUN, OTHER)}.values()
 )
 """Every reason once."""
 

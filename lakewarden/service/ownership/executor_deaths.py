@@ -86,8 +86,10 @@ def said_by_cluster(application: ClusterApplication, ask: Callable[[str], Mappin
     found = _look_at_workers(_entries(master, "workers"), application.application, ask)
     if found is not None and found.word is ClusterWord.AT_WORK:
         return found
-    states = [one.get("state") for one in _entries(master, "completedapps") if one.get("id") == application.application]
-    if any(one.get("id") == application.application for one in _entries(master, "activeapps")):
+    states = [
+        entry.get("state") for entry in _entries(master, "completedapps") if entry.get("id") == application.application
+    ]
+    if any(entry.get("id") == application.application for entry in _entries(master, "activeapps")):
         return _unknown("its master says that the application is active")
     if not states:
         return _unknown("its master does not know the application")
@@ -117,7 +119,7 @@ def _look_at_workers(
             continue
         if told.get("id") != worker.get("id") or not isinstance(told.get("executors"), list):
             doubt = _unknown(f"{shown(where)} is not worker {named}")
-        elif any(one.get("appid") == application for one in _entries(told, "executors")):
+        elif any(entry.get("appid") == application for entry in _entries(told, "executors")):
             return ClusterAnswer(word=ClusterWord.AT_WORK, reason=f"worker {named} has an executor of it")
     return doubt
 

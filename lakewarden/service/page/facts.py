@@ -87,7 +87,7 @@ def facts_of(status: TableStatus) -> TableFacts:
     """Return the facts about one table."""
     table, view = status.table, status.view
     instants = () if view is None else view.timeline.instants
-    waiting = [one for one in instants if one.pending and isinstance(one.stands_for, Service)]
+    waiting = [instant for instant in instants if instant.pending and isinstance(instant.stands_for, Service)]
     backlogs = () if view is None else tuple(view.backlogs.values())
     return TableFacts(
         id=table.id,
@@ -183,11 +183,11 @@ class Fleet:
 
 def fleet(facts: Sequence[TableFacts]) -> Fleet:
     """Return what these tables are together."""
-    conditions = Counter([one.condition for one in facts])
+    conditions = Counter([fact.condition for fact in facts])
     return Fleet(
         tables=len(facts),
         conditions={one: conditions[one] for one in reversed(Condition) if one in conditions},
-        formats=dict(sorted(Counter([one.format for one in facts]).items())),
+        formats=dict(sorted(Counter([fact.format for fact in facts]).items())),
         needs=needs(facts),
     )
 
@@ -196,12 +196,12 @@ def needs(facts: Iterable[TableFacts]) -> Sequence[Need]:
     """Return what needs a person. What concerns the most tables comes first."""
     groups: dict[tuple[str, str], list[tuple[TableId, Concern]]] = {}
     alike: dict[str, str] = {}
-    for one in facts:
-        for concern in one.concerns:
+    for fact in facts:
+        for concern in fact.concerns:
             reason = alike.get(concern.reason)
             if reason is None:
                 reason = alike[concern.reason] = _NUMBERS.sub("#", concern.reason)
-            groups.setdefault((concern.kind, reason), []).append((one.id, concern))
+            groups.setdefault((concern.kind, reason), []).append((fact.id, concern))
     found = [
         Need(
             kind=kind,

@@ -246,7 +246,7 @@ def _joined(found: Sequence[Bar], window: TimeRange, now: datetime) -> list[_Dra
         key = (round(left / _CELL), round(right / _CELL), bar.hand, bar.failed, bar.waiting, bar.ended_at is None)
         known = cells.get(key)
         cells[key] = _Drawn(bar=bar, left=left, right=right, count=1) if known is None else _with(known, bar)
-    return sorted(cells.values(), key=lambda one: (one.left, one.right))[:_MOST]
+    return sorted(cells.values(), key=lambda cell: (cell.left, cell.right))[:_MOST]
 
 
 def _with(known: _Drawn, bar: Bar) -> _Drawn:

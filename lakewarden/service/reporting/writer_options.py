@@ -84,7 +84,10 @@ def options_of(
         engine=engine.name,
         worst_lock_hold_seconds=None if held is None else held.total_seconds(),
         options=[
-            *(WriterOptionBody(key=one.key, value=one.value, why=one.why, shared=one.shared) for one in options),
+            *(
+                WriterOptionBody(key=option.key, value=option.value, why=option.why, shared=option.shared)
+                for option in options
+            ),
             *(_key_option(table_format) if with_key else ()),
         ],
         ours=list(table.policies),
@@ -131,7 +134,7 @@ def _lines(body: WriterOptionsBody, source: str | None, syntax: Syntax) -> Itera
     if body.left_to_writer:
         yield True, f"Left to the writer, because they have no policy: {', '.join(body.left_to_writer)}."
     settings = [one for one in body.options if not one.is_flag]
-    for why, options in groupby(settings, key=lambda one: one.why):
+    for why, options in groupby(settings, key=lambda setting: setting.why):
         yield False, ""
         yield True, why
         for option in options:

@@ -293,7 +293,11 @@ def _too_old_beside(run: Run, context: PermitContext) -> str | None:
     most = SERVICES[run.service].oldest_beside
     if most is None:
         return None
-    old = [one for one in context.neighbours if context.now - (one.started_at or one.created_at) > most]
+    old = [
+        neighbour
+        for neighbour in context.neighbours
+        if context.now - (neighbour.started_at or neighbour.created_at) > most
+    ]
     if not old:
         return None
     return f"{_names(old)} has been at work for more than {format_duration(most)}: its files may be too old to be told"

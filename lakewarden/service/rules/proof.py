@@ -74,9 +74,9 @@ def in_words(found: Sequence[Proof]) -> str:
 
 def proofs_of_view(table: Table, view: TableView, now: datetime) -> Iterator[Proof]:
     """Yield the results of the checks that need no daemon: one look at the table is enough for them."""
-    whole = [one for one in view.blockers if not one.services and not one.moot]
+    whole = [blocker for blocker in view.blockers if not blocker.services and not blocker.moot]
     yield _table(view, [one for one in whole if one.code not in _OF_LOCKS | _OF_ZONES])
-    locks = [one for one in view.blockers if one.code in _OF_LOCKS]
+    locks = [blocker for blocker in view.blockers if blocker.code in _OF_LOCKS]
     if locks:
         yield wrong(Check.LOCK, locks[0].reason, locks[0].remedy)
     yield _readers(view)
@@ -154,7 +154,7 @@ def _hook(facts: ProofFacts) -> Iterator[Proof]:
 
 
 def _alone(facts: ProofFacts) -> Proof:
-    others = [one for one in facts.foreign_services if _completed(one) > facts.now - ALONE_FOR]
+    others = [service for service in facts.foreign_services if _completed(service) > facts.now - ALONE_FOR]
     if not others:
         return proved(Check.ALONE, "no other program has completed a service of it within a day")
     newest = max(others, key=_completed)
@@ -182,9 +182,9 @@ def _completed(instant: Instant) -> datetime:
 
 
 def _readers(view: TableView) -> Proof:
-    for one in view.readers:
-        if one.unreadable is not None:
-            return wrong(Check.READERS, f"{one.name}: {one.unreadable}", "correct options.readers")
+    for reader in view.readers:
+        if reader.unreadable is not None:
+            return wrong(Check.READERS, f"{reader.name}: {reader.unreadable}", "correct options.readers")
     return proved(Check.READERS, f"the positions of {len(view.readers)} declared readers are known")
 
 
@@ -203,7 +203,7 @@ def _retention(table: Table, kept: Mapping[Service, KeptMore]) -> Proof:
 
 
 def _clock(view: TableView, now: datetime) -> Proof:
-    newest = max((one.requested_at for one in view.timeline.instants), default=None)
+    newest = max((instant.requested_at for instant in view.timeline.instants), default=None)
     if newest is not None and newest > now + CLOCKS_APART:
         ahead = (newest - now).total_seconds()
         cure = "let the machines of the writers and of the daemon take the time from a server; or correct the zone"

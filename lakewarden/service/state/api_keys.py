@@ -23,9 +23,9 @@ REFRESH = timedelta(seconds=2)
 """How long a new key waits until it counts, and a revoked key goes on to count."""
 
 PUBLIC_KEYS = frozenset(
-    one.commit_hook.key.well_known
-    for one in FORMATS.values()
-    if one.commit_hook is not None and one.commit_hook.key is not None
+    FORMAT.commit_hook.key.well_known
+    for FORMAT in FORMATS.values()
+    if FORMAT.commit_hook is not None and FORMAT.commit_hook.key is not None
 )
 """The default keys of the senders of hooks. They are public."""
 

@@ -68,7 +68,7 @@ class TableFolders:
         """Return the formats of those tables in catalogs that were never looked at. Any of them may lie in the folder
         of another table of its format, so no run of the format begins before.
         """
-        found = (self._tables[one] for one in tables if one not in self._looked_at and one in self._tables)
+        found = (self._tables[table] for table in tables if table not in self._looked_at and table in self._tables)
         return frozenset(one.format for one in found if is_in_catalog(one.location) and self._row_of(one) is None)
 
     def blocked(self, table: Table) -> Blocked | None:
@@ -82,7 +82,7 @@ class TableFolders:
             return ()
         before, self._has_news = self._told, False
         self._told = {table.id: one for table in self._tables.values() if (one := self.blocked(table)) is not None}
-        return [one for one in before.keys() | self._told.keys() if before.get(one) != self._told.get(one)]
+        return [key for key in before.keys() | self._told.keys() if before.get(key) != self._told.get(key)]
 
     def _others(self, table: Table) -> Sequence[TableId]:
         if self._edition is not self._tables.locations:
@@ -144,13 +144,13 @@ class ForeignServices:
         """Learn from an observation. If the store does not answer, the next one is learned from."""
         since = self._clock.now() - ALONE_FOR
         unsigned = [
-            one
-            for one in view.timeline.instants
-            if one.stands_for in WATCHED
-            and one.stands_for in table.policies
-            and not one.pending
-            and one.author is None
-            and (one.completed_at or one.requested_at) > since
+            instant
+            for instant in view.timeline.instants
+            if instant.stands_for in WATCHED
+            and instant.stands_for in table.policies
+            and not instant.pending
+            and instant.author is None
+            and (instant.completed_at or instant.requested_at) > since
         ]
         known = {one.time for one in self._others.get(table.id, ())} | self._ours.get(table.id, frozenset())
         if any(one.time not in known for one in unsigned):
@@ -227,7 +227,7 @@ class WriterSigns:
                 self._keep(replace(row, hook_at=now))
         row = self.of(table.id)
         writes = view.timeline.writes_in_flight()
-        if row.beat_at is None and any(one.last_beat is not None for one in writes):
+        if row.beat_at is None and any(write.last_beat is not None for write in writes):
             self._keep(replace(row, beat_at=now))
 
     def of(self, table: TableId) -> WriterSignsRow:

@@ -144,7 +144,7 @@ class Registrar:
     def _check(self, made: Table, before: RegistrationRow | None) -> None:
         """Raise RegistrationRefusedError if a table cannot be registered, or cannot be changed so."""
         now = self._in_force.now
-        if any(one.id == made.id for one in now.config.tables):
+        if any(table.id == made.id for table in now.config.tables):
             raise RegistrationRefusedError(f"the configuration file has the table {made.id}", remedy=_FILE)
         there = self._rows.get(made.id)
         if before is None and there is not None and there.entry is not None:

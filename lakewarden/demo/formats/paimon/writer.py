@@ -53,8 +53,8 @@ class Core:
     def texts(self, *texts: str) -> Any:
         """Return a Java list."""
         found = self._gateway.jvm.java.util.ArrayList()
-        for one in texts:
-            found.add(one)
+        for text in texts:
+            found.add(text)
         return found
 
     def options(self, options: Mapping[str, str]) -> Any:

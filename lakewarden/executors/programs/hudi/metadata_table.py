@@ -339,10 +339,10 @@ class MetadataRebuildSteps:
         """
         refuse_what_stops_a_build(self._table, view)
         writes = {write.time for write in view.writers.in_flight}
-        for one in view.timeline.instants:
-            planned = one.state is State.REQUESTED and one.stands_for is not Service.INDEXING
-            if one.pending and one.time not in writes and not planned:
-                raise YieldError(f"{one.action} {one.time} is pending: it is finished or undone first")
+        for instant in view.timeline.instants:
+            planned = instant.state is State.REQUESTED and instant.stands_for is not Service.INDEXING
+            if instant.pending and instant.time not in writes and not planned:
+                raise YieldError(f"{instant.action} {instant.time} is pending: it is finished or undone first")
 
     def _make_anew(self) -> Indexes:
         """Make it anew and return its indexes, which are the same as before. To be called under the lock."""

@@ -102,9 +102,9 @@ class SavepointSteps:
 
 
 def _nothing_is_in_the_way(instants: Sequence[InstantFiles]) -> None:
-    for one in instants:
-        if one.action in _IN_THE_WAY and one.state is not State.COMPLETED:
-            raise YieldError(f"{one.action} {one.time} is pending: savepoints wait for it", delay=_SOON)
+    for instant in instants:
+        if instant.action in _IN_THE_WAY and instant.state is not State.COMPLETED:
+            raise YieldError(f"{instant.action} {instant.time} is pending: savepoints wait for it", delay=_SOON)
 
 
 Savepointing = program(SavepointSteps, SavepointOptions)

@@ -152,7 +152,7 @@ class CleanSteps:
         """
         present = _left(pending, metadata)
         may = self._may_expire(metadata, among=present)
-        needed = [f"snapshot {one}" for one in sorted(set(present.snapshots) - set(may.snapshots))]
+        needed = [f"snapshot {snapshot}" for snapshot in sorted(set(present.snapshots) - set(may.snapshots))]
         needed += [f"the name {name!r}" for name, _ in sorted(set(present.refs) - set(may.refs))]
         if needed:
             raise YieldError(f"{needed[0]} was planned to expire, and must stay now: the plan is made anew")
@@ -198,7 +198,7 @@ class CleanSteps:
             log.warning("names_unknown", plan=pending.instant, reason=str(unknown))
             return replace(pending, files=0, data_files=0), 0
         if names:
-            back = {one.snapshot for one in names}
+            back = {name.snapshot for name in names}
             pending = replace(pending, snapshots=tuple(one for one in pending.snapshots if one not in back))
             plan_store.begin(beside, pending)
         return pending, len(names)
@@ -254,7 +254,7 @@ class CleanSteps:
                 manifests = manifests_in(list_of(snapshot), self._table.storage)
             except (VanishedError, CorruptMetadataError):
                 return frozenset(self._table.metadata().specs)
-            self._specs[snapshot.id] = frozenset(one.spec for one in manifests)
+            self._specs[snapshot.id] = frozenset(manifest.spec for manifest in manifests)
         return self._specs[snapshot.id]
 
     def _spare(self, suspects: Suspects, metadata: TableMetadata, carried_out: DeletionPlan, uuid: str) -> None:
@@ -273,11 +273,11 @@ def _left(plan: DeletionPlan, metadata: TableMetadata) -> ChosenSnapshots:
     """Return the snapshots and names of a plan that the table has. All of them expire in one commit. If every snapshot
     is gone, a name that is there was made again since.
     """
-    snapshots = tuple(one for one in plan.snapshots if one in metadata.by_id)
+    snapshots = tuple(snapshot for snapshot in plan.snapshots if snapshot in metadata.by_id)
     if plan.snapshots and not snapshots:
         return ChosenSnapshots((), ())
     present = set(map(named, metadata.refs))
-    return ChosenSnapshots(snapshots, tuple(one for one in plan.refs if one in present))
+    return ChosenSnapshots(snapshots, tuple(ref for ref in plan.refs if ref in present))
 
 
 Clean = program(CleanSteps, CleanOptions)

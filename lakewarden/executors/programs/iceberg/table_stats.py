@@ -81,7 +81,7 @@ class TableStatsSteps:
         return {
             "columns": len(self._columns),
             "files": len(files),
-            "bytes": sum(int(one.fileSizeInBytes()) for one in files),
+            "bytes": sum(int(file.fileSizeInBytes()) for file in files),
         }
 
     def abort(self) -> None:

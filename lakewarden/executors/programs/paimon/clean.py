@@ -140,7 +140,7 @@ class CleanSteps:
         """Return what may expire now of the snapshots of the plan; None if nothing may."""
         retention = self._retention(found)
         snapshots = found.facts.history.snapshots
-        gone = [one for one in snapshots if one.id < min(retention.first_kept, self._end)]
+        gone = [snapshot for snapshot in snapshots if snapshot.id < min(retention.first_kept, self._end)]
         if not gone:
             return None
         kept = snapshots[len(gone) :]

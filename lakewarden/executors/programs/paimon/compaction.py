@@ -57,7 +57,7 @@ class CompactionSteps:
         self._buckets = chosen(found.memo.totals, schema, self._options, most_bytes=most, turn=turn)
         if not self._buckets:
             return NothingToDo(reason=f"no bucket is worth a compaction ({self._options.strategy})")
-        return Plan(instant=None, file_groups=len(self._buckets), bytes=sum(one.bytes for one in self._buckets))
+        return Plan(instant=None, file_groups=len(self._buckets), bytes=sum(bucket.bytes for bucket in self._buckets))
 
     def execute(self, plan: Plan) -> None:
         """Write the new files, without committing them. Raises NotYetError if Paimon finds nothing to merge."""
@@ -109,9 +109,9 @@ class CompactionSteps:
         return {
             "snapshot": snapshot.id,
             "buckets": len(self._buckets),
-            "files_rewritten": sum(one.deleted for one in manifests),
-            "files_added": sum(one.added for one in manifests),
-            "bytes_rewritten": sum(one.bytes for one in self._buckets),
+            "files_rewritten": sum(manifest.deleted for manifest in manifests),
+            "files_added": sum(manifest.added for manifest in manifests),
+            "bytes_rewritten": sum(bucket.bytes for bucket in self._buckets),
         }
 
 

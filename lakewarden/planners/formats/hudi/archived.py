@@ -92,7 +92,7 @@ def _nothing_archived(location: str, storage: Storage) -> bool:
     if Home(location).why_outside(folder, whole_folder=True) is not None:
         return False
     try:
-        return not any(one.name.startswith(_OLD_ARCHIVE) for one in storage.entries(folder))
+        return not any(entry.name.startswith(_OLD_ARCHIVE) for entry in storage.entries(folder))
     except FileNotFoundError:
         return True
 
@@ -129,7 +129,7 @@ class _Pages:
     def _cut(self, instants: list[Instant], limit: int, *, rest: datetime | None) -> ArchivePage:
         """Return a page. What was requested before `rest` is in files that were not read. None: all were."""
         page = instants[:limit]
-        page += [one for one in instants[limit:] if one.requested_at == page[-1].requested_at]
+        page += [instant for instant in instants[limit:] if instant.requested_at == page[-1].requested_at]
         if len(page) < len(instants):
             return ArchivePage(instants=tuple(page), before=page[-1].requested_at)
         return ArchivePage(instants=tuple(page), before=rest)

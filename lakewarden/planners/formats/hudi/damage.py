@@ -170,7 +170,7 @@ def _no_columns(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         return
     for key in (_ORDERING_FIELDS, _PRECOMBINE, _RECORD_KEY, PARTITION_FIELDS):
         last = re.split(r"[:.]", values.get(key, "").rsplit(",", 1)[-1])[0].strip().lower()
-        if values.get(key) and last not in columns and any(one.startswith(last) for one in columns):
+        if values.get(key) and last not in columns and any(column.startswith(last) for column in columns):
             yield key, _NOT_WHOLE
 
 

@@ -118,7 +118,7 @@ def read_history(folder: str, file: HistoryFile, storage: Storage, *, operations
         told = operations and _metadata_bytes(opened.metadata) <= _MOST_METADATA
         columns = [*_COLUMNS, "metadata"] if told else [*_COLUMNS]
         batches = opened.iter_batches(batch_size=256, columns=columns, use_threads=False)
-        return tuple(one for batch in batches for one in _instants(batch.to_pylist()))
+        return tuple(instant for batch in batches for instant in _instants(batch.to_pylist()))
     except (pa.ArrowException, *MALFORMED) as error:
         if source.failure is not None:
             raise source.failure from error
@@ -225,7 +225,7 @@ def completed_instants(instants: Sequence[Instant], properties: TableProperties,
 
     Raises TemporaryError if the archive cannot be read, because a merge removes its files or because it is damaged.
     """
-    times = {one.time: one.completed_time or one.time for one in instants if not one.pending}
+    times = {instant.time: instant.completed_time or instant.time for instant in instants if not instant.pending}
     first = first_shown(instants)
     if first is None:
         return CompletedInstants(times=times)

@@ -112,7 +112,7 @@ def _view(
         timeline,
         retained=None if cleaned is None else cleaned.retained,
         now=now,
-        needed=min((one.needs for one in positions if one.needs is not None), default=None),
+        needed=min((position.needs for position in positions if position.needs is not None), default=None),
     )
     return TableView(
         identity=table_identity(table.location, storage),

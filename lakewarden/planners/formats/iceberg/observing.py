@@ -106,7 +106,7 @@ def observed(
         activity,
         timeline=timeline,
         orphans_wait_until=waits_until(plans, Service.ORPHANS),
-        others=next((one.others for one in plans if one is not None and one.service is Service.ORPHANS), {}),
+        others=next((plan.others for plan in plans if plan is not None and plan.service is Service.ORPHANS), {}),
         now=now,
     )
     view = TableView(
@@ -147,12 +147,12 @@ def observed(
 def _of_dropped(reading: ManifestPass, manifests: Sequence[Manifest]) -> Iterator[Blocker]:
     """Yield what blocks services because deletes of main, of another branch or of a tag name a dropped column."""
     metadata = reading.metadata
-    deletes = [one for one in manifests if one.of_deletes]
+    deletes = [manifest for manifest in manifests if manifest.of_deletes]
     yield from blocked_by_dropped_columns(reading.held(deletes).deletes, metadata)
     for ref in metadata.refs:
         head = metadata.by_id[ref.snapshot]
         if head.id != metadata.current and head.summary.get(_DELETE_FILES) != "0" and not is_encrypted(metadata):
-            deletes = [one for one in reading.manifests(head) if one.of_deletes]
+            deletes = [manifest for manifest in reading.manifests(head) if manifest.of_deletes]
             yield from blocked_by_dropped_columns(reading.held(deletes).deletes, metadata, ref=ref)
 
 
@@ -203,8 +203,8 @@ def _activity(table: Table, reading: ManifestPass, holdings: Holdings) -> Writer
     writes = metadata.writes()
     if not counts_files(table):
         return writer_activity(writes, touches=None, updated=None, update_interval=None)
-    updates = [one for one in writes if one.operation != "append" and is_update(one)]
-    interval = usual_interval(one.at for one in updates)
+    updates = [write for write in writes if write.operation != "append" and is_update(write)]
+    interval = usual_interval(update.at for update in updates)
     recent = recent_updates(updates, _options(table), interval)
     written = tuple(holdings.written())
     updated = with_rhythm(newest_updates((one, reading.partitions_of(one)) for one in recent), written, updates)

@@ -71,7 +71,7 @@ def observed(
     view = view_of(table, found, last, service)
     needs = needs_of(found.facts, rule_for(table, found.facts), last_orphans=last)
     ends = (needs.changes_at, service.changes_at, now + KNOWN_FOR)
-    keep_until = now if view.faults else min(one for one in ends if one is not None)
+    keep_until = now if view.faults else min(end for end in ends if end is not None)
     memo = replace(found.memo, marked=service.marked, watched=service.watched)
     return Observation(token=token, view=view, memo=memo, lasting=True, keep_until=keep_until)
 

@@ -26,7 +26,7 @@ _COMMITS_TO_TELL_A_CADENCE = 20
 
 def writer_activity(snapshots: Sequence[Snapshot]) -> WriterActivity:
     """Return the newest write of snapshots, which come the oldest first, and the usual time between two. Pure."""
-    times = [one.at for one in snapshots if one.is_write][-_COMMITS_TO_TELL_A_CADENCE:]
+    times = [snapshot.at for snapshot in snapshots if snapshot.is_write][-_COMMITS_TO_TELL_A_CADENCE:]
     return WriterActivity(last_commit_at=max(times, default=None), usual_interval=_usual(times))
 
 
@@ -123,14 +123,14 @@ class CommitUser:
 def commit_users(snapshots: Iterable[Snapshot]) -> tuple[CommitUser, ...]:
     """Return the users of snapshots, which come the oldest first: the one with the newest commit first. Pure."""
     by_user: dict[str, list[Snapshot]] = {}
-    for one in snapshots:
-        by_user.setdefault(one.user, []).append(one)
+    for snapshot in snapshots:
+        by_user.setdefault(snapshot.user, []).append(snapshot)
     found = [_user(name, of_it) for name, of_it in by_user.items()]
     return tuple(sorted(found, key=lambda one: one.newest.id, reverse=True))
 
 
 def _user(name: str, snapshots: list[Snapshot]) -> CommitUser:
-    kinds = {one.kind for one in snapshots}
+    kinds = {snapshot.kind for snapshot in snapshots}
     return CommitUser(
         name=name,
         newest=snapshots[-1],

@@ -76,7 +76,7 @@ def unknown_names(level: Level) -> Iterator[Problem]:
     """Yield the names in braces that there are not."""
     for at, name in templates_in(level.patch):
         if name not in NAMES:
-            allowed = ", ".join(f"{{{one}}}" for one in NAMES)
+            allowed = ", ".join(f"{{{NAME}}}" for NAME in NAMES)
             yield Problem(
                 at=(*level.at, *at), sentence=f"{shown(f'{{{name}}}')} is no name of a table: write {allowed}"
             )

@@ -42,7 +42,8 @@ class AskedTables:
         pattern = self.search if "*" in self.search or "?" in self.search else f"*{self.search}*"
         matches = re.compile(translate(pattern)).match if self.search else None
         return sorted(
-            [one for one in facts if (matches is None or matches(one.id)) and self._admits(one)], key=SORTS[self.sort]
+            [fact for fact in facts if (matches is None or matches(fact.id)) and self._admits(fact)],
+            key=SORTS[self.sort],
         )
 
     def _admits(self, one: TableFacts) -> bool:
@@ -72,7 +73,7 @@ def add_fleet(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
         caller, now = caller_of(request), clock.now()
         facts = remembered.of(plane.tables())
         if not caller.reaches_everything:
-            facts = [one for one in facts if caller.reaches(one.id)]
+            facts = [fact for fact in facts if caller.reaches(fact.id)]
         asked = AskedTables(search=search, format=format, condition=condition, label=label, sort=sort.value)
         chosen, first = asked.chosen(facts), (page - 1) * _ROWS
         capacities, health = tuple(plane.capacities().values()), plane.health()
@@ -86,11 +87,11 @@ def add_fleet(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
             sorts=tuple(SORTS),
             tables=chosen[first : first + _ROWS],
             found=len(chosen),
-            running=sorted([run for one in facts for run in one.active], key=lambda run: run.created_at)[:_RUNNING],
+            running=sorted([run for fact in facts for run in fact.active], key=lambda run: run.created_at)[:_RUNNING],
             waiting=plane.waiting(),
             doing=plane.progress(),
-            slots=sum(one.slots for one in capacities),
-            slots_used=sum(one.in_use for one in capacities),
+            slots=sum(capacity.slots for capacity in capacities),
+            slots_used=sum(capacity.in_use for capacity in capacities),
             unready=(*health.unready, *health.notes),
             previous=address(request, page=page - 1) if page > 1 else None,
             next=address(request, page=page + 1) if len(chosen) > first + _ROWS else None,

@@ -54,7 +54,7 @@ class TableFilter:
 
     def among(self, statuses: Sequence[TableStatus]) -> Sequence[TableStatus]:
         """Return the tables that are asked for."""
-        return statuses if self == _EVERY else [one for one in statuses if self.admits(one)]
+        return statuses if self == _EVERY else [status for status in statuses if self.admits(status)]
 
     def admits(self, status: TableStatus) -> bool:
         """Whether a table is asked for."""
@@ -62,7 +62,7 @@ class TableFilter:
         asked = (
             (self.format, table.format),
             (self.mode, table.mode),
-            (self.blocked, any(isinstance(one, Blocked) for one in status.decisions.values())),
+            (self.blocked, any(isinstance(decision, Blocked) for decision in status.decisions.values())),
             (self.failing, status.failure is not None),
             (self.paused, status.paused is not None),
             (None if self.label is None else True, has_label(table.labels, self.label)),

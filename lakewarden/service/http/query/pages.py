@@ -44,7 +44,7 @@ def cut(
 
     `by` is the cursor of an item. No two items have the same one.
     """
-    rest = sorted((one for one in items if after is None or by(one) > after), key=by)
+    rest = sorted((item for item in items if after is None or by(item) > after), key=by)
     return rest[:limit], by(rest[limit - 1]) if len(rest) > limit else None
 
 

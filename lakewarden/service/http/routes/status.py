@@ -185,7 +185,7 @@ def blocked_of(statuses: Sequence[TableStatus]) -> list[BlockedBody]:
         for service, decision in status.decisions.items():
             if isinstance(decision, Blocked) and service in status.table.policies:
                 groups.setdefault(decision.code, []).append((status, service, decision))
-    ordered = sorted(groups.items(), key=lambda one: (-len(one[1]), one[0]))
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return [_group(code, found) for code, found in ordered]
 
 
@@ -222,7 +222,7 @@ def _group(code: str, found: Sequence[tuple[TableStatus, Service, Blocked]]) -> 
 
 
 def _approvals(plane: ControlPlane, tables: Collection[str]) -> list[WaitingBody]:
-    waiting = [one for one in plane.approvals() if one.table in tables and one.approved_at is None]
+    waiting = [approval for approval in plane.approvals() if approval.table in tables and approval.approved_at is None]
     return [
         WaitingBody(table=one.table, service=one.service.value, files=one.files, asked_at=one.asked_at)
         for one in sorted(waiting, key=lambda one: one.asked_at)[:_MOST_NAMED]

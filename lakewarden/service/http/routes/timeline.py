@@ -83,11 +83,11 @@ def add_timeline(app: FastAPI, plane: ControlPlane) -> None:
         view = status.view
         instants = sorted(view.timeline.instants, key=_place, reverse=True) if view else []
         found = [
-            one
-            for one in instants
-            if action in (None, one.action)
-            and pending in (None, one.pending)
-            and ours in (None, one.author is not None)
+            instant
+            for instant in instants
+            if action in (None, instant.action)
+            and pending in (None, instant.pending)
+            and ours in (None, instant.author is not None)
         ]
         # Instants that are requested at one moment stay together, so a page may have more than `limit` of them.
         rest = [one for one in found if after is None or _moment(one) < after]
@@ -105,7 +105,7 @@ def _archived(plane: ControlPlane, table: Table, *, action: str | None, after: i
         page = plane.archives.page(table, before=before, limit=limit)
     except NoArchiveError as without:
         raise ApiError(409, "not_supported", str(without), "ask for the active timeline, without archived") from None
-    items = [_body(one) for one in page.instants if action in (None, one.action)]
+    items = [_body(instant) for instant in page.instants if action in (None, instant.action)]
     return EntryPage(items=items, next=None if page.before is None else str(_micros(page.before)))
 
 

@@ -179,12 +179,14 @@ def _blockers(view: TableView, table: Table) -> list[BlockerExplanation]:
     there = {*table.policies, *view.backlogs, *view.at_rest}
     return [
         BlockerExplanation(
-            reason=one.reason,
-            remedy=one.remedy,
-            services=sorted(one.services & there or one.services, key=lambda it: (it not in table.policies, it)),
+            reason=blocker.reason,
+            remedy=blocker.remedy,
+            services=sorted(
+                blocker.services & there or blocker.services, key=lambda it: (it not in table.policies, it)
+            ),
         )
-        for one in view.blockers
-        if not (one.moot or (one.only_if_configured and one.services.isdisjoint(table.policies)))
+        for blocker in view.blockers
+        if not (blocker.moot or (blocker.only_if_configured and blocker.services.isdisjoint(table.policies)))
     ]
 
 

@@ -23,7 +23,7 @@ from lakewarden.service.reporting.metrics.writer_failures import WriterFailures
 from lakewarden.service.state.readers.port import EndReason
 
 HOOK_SENDERS = (
-    *(sender for one in FORMATS.values() if one.commit_hook is not None for sender in one.commit_hook.senders),
+    *(sender for FORMAT in FORMATS.values() if FORMAT.commit_hook is not None for sender in FORMAT.commit_hook.senders),
     "cloudevents",
 )
 HOOK_RESULTS = ("accepted", "unknown_table", "ignored", "malformed", "too_large")

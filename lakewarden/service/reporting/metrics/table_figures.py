@@ -62,7 +62,7 @@ def _seen_in(view: TableView, table: Table) -> Iterator[tuple[Key, float]]:
     for service in sorted(table.policies):
         yield from _of_service(view, service, pending.get(service, []))
     for figure, family in _PILES:
-        known = [count for one in view.backlogs.values() if (count := getattr(one, figure)) is not None]
+        known = [count for backlog in view.backlogs.values() if (count := getattr(backlog, figure)) is not None]
         if known:
             yield _key(family), max(known)
     for inner in view.inner:

@@ -135,7 +135,9 @@ class SlowLane:
         left = []
         while (asked := self._next()) is not None:
             self._queue.remove(asked)
-            idle = sorted((one for one in self._processes if not one.requests), key=lambda one: not one.knows(asked))
+            idle = sorted(
+                (process for process in self._processes if not process.requests), key=lambda one: not one.knows(asked)
+            )
             child = idle[0] if idle else self._children.start(threads=1)
             if child is None:
                 left.append(asked)
@@ -227,7 +229,12 @@ class RemoteLane:
 
     def overdue(self) -> list[tuple[ReaderProcess, ObservationRequest, float]]:
         """Return the requests that must be given up, each with its process and how many seconds it took."""
-        return [(one, *begun) for one in self._processes() for begun in one.under_way() if begun[1] > self._deadline]
+        return [
+            (process, *begun)
+            for process in self._processes()
+            for begun in process.under_way()
+            if begun[1] > self._deadline
+        ]
 
     def leave(self, child: ReaderProcess) -> bool:
         """Remove a process from this lane. Return whether it was in it."""
@@ -249,11 +256,11 @@ class RemoteLane:
 
     def _fitting(self, child: ReaderProcess) -> list[ObservationRequest]:
         in_flight = Counter(
-            place_of(asked.table.location) for one in self._processes() for asked in one.requests.values()
+            place_of(asked.table.location) for process in self._processes() for asked in process.requests.values()
         )
         alone = len({*in_flight, *(place_of(asked.table.location) for asked in self._queue)}) == 1
         most = _FOR_EACH_THREAD * self._threads if alone else max(1, self._threads // 2)
-        stalled = {place_of(asked.table.location) for one in self._processes() for asked in _stalled(one)}
+        stalled = {place_of(asked.table.location) for process in self._processes() for asked in _stalled(process)}
         room = _FOR_EACH_THREAD * self._threads - len(child.requests)
         given, left = [], deque[ObservationRequest]()
         for asked in self._queue:

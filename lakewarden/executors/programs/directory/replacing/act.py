@@ -263,7 +263,7 @@ def partitions_in_act(table: str, storage: Storage) -> Collection[str]:
         return ()
     if state.progress is ActProgress.CLEARING:
         return ()
-    return {one.partition for one in Acts(table, storage).record(state.act).replacements}
+    return {replacement.partition for replacement in Acts(table, storage).record(state.act).replacements}
 
 
 def _overtaken(table: str) -> YieldError:

@@ -139,10 +139,10 @@ class Road:
                 self._move(state, ActProgress.REPLACING)
             case ActProgress.REPLACING:
                 record = self.acts.record(state.act)
-                for one in record.replacements:
-                    self._replace(one, state.act, is_led=record.by_metastore)
+                for replacement in record.replacements:
+                    self._replace(replacement, state.act, is_led=record.by_metastore)
                     if record.by_metastore:
-                        self._bring(one, state.act)
+                        self._bring(replacement, state.act)
                 if record.by_metastore:
                     self._lead(state, forth=False)
                 self._move(state, ActProgress.RETURNED if record.by_metastore else ActProgress.CLEARING)
@@ -157,9 +157,9 @@ class Road:
 
     def _end_grace(self, state: ActState) -> None:
         """Move what writers have put into the other folder since. If one is still at work there, wait once more."""
-        for one in self.acts.record(state.act).replacements:
-            for name in self._bring(one, state.act):
-                self.files.delete(f"{self.acts.home(state.act)}/{one.folder}/{name}")
+        for replacement in self.acts.record(state.act).replacements:
+            for name in self._bring(replacement, state.act):
+                self.files.delete(f"{self.acts.home(state.act)}/{replacement.folder}/{name}")
         if self._is_written_to(state.act):
             more = max(state.grace_seconds, _LEAST_GRACE.total_seconds())
             self._move(state.model_copy(update={"grace_seconds": more}), ActProgress.RETURNED)
@@ -171,12 +171,12 @@ class Road:
 
     def _lead(self, state: ActState, *, forth: bool) -> None:
         """Let the metastore lead to the new files, or back to the partitions."""
-        for one in self.acts.record(state.act).replacements:
+        for replacement in self.acts.record(state.act).replacements:
             self.acts.require_unchanged()
-            there = _there(one, state.act)
-            source, target = (one.partition, there) if forth else (there, one.partition)
-            if not self._led(one.partition, source=source, target=target):
-                log.warning("partition_not_led", partition=printable(one.partition), source=printable(source))
+            there = _there(replacement, state.act)
+            source, target = (replacement.partition, there) if forth else (there, replacement.partition)
+            if not self._led(replacement.partition, source=source, target=target):
+                log.warning("partition_not_led", partition=printable(replacement.partition), source=printable(source))
             self.reach(Point.POINTED)
 
     def _led(self, path: str, *, source: str, target: str) -> bool:

@@ -199,9 +199,7 @@ class HudiClient:
             return False
         view, time = self.table().getSliceView(), str(plan.requestedTime())
         groups = each(self._meta.getActiveTimeline().readCompactionPlan(plan).getOperations().iterator())
-        return any(
-            logs_since(view.getLatestFileSlice(group.getPartitionPath(), group.getFileId()), time) for group in groups
-        )
+        return any(logs_since(view.file_slice(group.getPartitionPath(), group.getFileId()), time) for group in groups)
 
     def spare_folders(self, clean: str) -> bool:
         """Take the folders out of the plan of a pending clean, and note there how many of them it empties. To be called
@@ -237,8 +235,8 @@ class HudiClient:
             to_delete.setdefault(file.partition, set()).add(file.name)
         found = set()
         for partition, names in to_delete.items():
-            for one in each(view.getLatestFileSlices(partition).iterator()):
-                read = str(join(one.getAllFileNames(), "\n")).split("\n")  # one call, whatever the slice holds
+            for file_slice in each(view.getLatestFileSlices(partition).iterator()):
+                read = str(join(file_slice.getAllFileNames(), "\n")).split("\n")  # one call, whatever the slice holds
                 found |= {DataFile(partition, name) for name in names.intersection(read)}
         return frozenset(found)
 
@@ -411,7 +409,9 @@ class HudiClient:
         (`HoodieTable.reconcileAgainstMarkers`). From table version 8 on they are as before the plan was made.
         """
         statuses = each(written.getWriteStatuses().collect().iterator())
-        kept = [one for one in statuses if (str(one.getPartitionPath()), str(one.getFileId())) not in groups]
+        kept = [
+            status for status in statuses if (str(status.getPartitionPath()), str(status.getFileId())) not in groups
+        ]
         written.setWriteStatuses(self._spark._jsc.parallelize(self.java_list(kept)))  # noqa: SLF001
         written.getCommitMetadata().get().addMetadata(LEFT_OUT_KEY, str(len(groups)))
 
@@ -579,7 +579,7 @@ class HudiClient:
     def shows_files_of(self, partitions: Sequence[str]) -> list[str]:
         """Return the partitions that show a file of the table. The others were deleted, and wait for a clean."""
         view = self.table().getSliceView()
-        return [one for one in partitions if view.getLatestFileSlices(one).findAny().isPresent()]
+        return [partition for partition in partitions if view.getLatestFileSlices(partition).findAny().isPresent()]
 
     def partitions(self) -> list[str]:
         """Return the paths of all partitions below the table, `""` alone for a table without."""

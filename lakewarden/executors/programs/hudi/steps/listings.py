@@ -195,10 +195,10 @@ def refuse_what_stops_a_build(table: OpenTable, view: TableView) -> None:
     """
     writes = {write.time for write in view.writers.in_flight}
     if table.properties().layout is Layout.V1:
-        for one in view.timeline.instants:
-            if one.pending and one.time not in writes:
+        for instant in view.timeline.instants:
+            if instant.pending and instant.time not in writes:
                 raise YieldError(
-                    f"{one.action} {one.time} is pending, and below table version 8 Hudi makes no part of the "
+                    f"{instant.action} {instant.time} is pending, and below table version 8 Hudi makes no part of the "
                     "metadata table beside it: let it be carried out, or take it off the timeline",
                     delay=_UNTIL_IT_IS_CARRIED_OUT,
                 )

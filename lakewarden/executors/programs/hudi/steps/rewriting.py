@@ -50,7 +50,9 @@ class UndoneError(YieldError):
 def completed_writes(view: TableView) -> frozenset[str]:
     """Return the completed writes that the timeline shows. A rewrite that begins now may read each of them."""
     instants = view.timeline.instants
-    return frozenset(one.time for one in instants if not one.pending and one.stands_for is InstantKind.WRITE)
+    return frozenset(
+        instant.time for instant in instants if not instant.pending and instant.stands_for is InstantKind.WRITE
+    )
 
 
 def writes_named_by(files: Collection[DataFile]) -> frozenset[str]:
@@ -62,8 +64,8 @@ def writes_named_by(files: Collection[DataFile]) -> frozenset[str]:
 
 def rollbacks_since(view: TableView, plan: str) -> Sequence[Instant]:
     """Return the rollbacks that were completed since a plan was made, or are pending."""
-    rollbacks = (one for one in view.timeline.instants if one.action == Action.ROLLBACK)
-    return [one for one in rollbacks if one.pending or (one.completed_time or one.time) > plan]
+    rollbacks = (instant for instant in view.timeline.instants if instant.action == Action.ROLLBACK)
+    return [rollback for rollback in rollbacks if rollback.pending or (rollback.completed_time or rollback.time) > plan]
 
 
 def _columns_changed(table: OpenTable) -> int | None:

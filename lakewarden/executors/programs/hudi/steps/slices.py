@@ -207,12 +207,15 @@ def _group(file: DataFile) -> int:
 
 def _since(table: OpenTable, plan: Instant, view: TableView) -> Iterator[tuple[str, Written]]:
     folder = table.properties().timeline_folder
-    for one in view.timeline.instants:
-        if one.stands_for is InstantKind.WRITE and not one.pending and one.time > plan.time:
+    for instant in view.timeline.instants:
+        if instant.stands_for is InstantKind.WRITE and not instant.pending and instant.time > plan.time:
             done = InstantFile(
-                time=one.time, action=Action(one.action), state=one.state, completed_time=one.completed_time
+                time=instant.time,
+                action=Action(instant.action),
+                state=instant.state,
+                completed_time=instant.completed_time,
             )
             try:
-                yield one.time, written.of(read_chunks(table.storage, f"{folder}/{file_name(done)}"))
+                yield instant.time, written.of(read_chunks(table.storage, f"{folder}/{file_name(done)}"))
             except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
                 raise TemporaryError(f"{file_name(done)} cannot be read: {error}") from error

@@ -208,7 +208,7 @@ def _uuid(table: OpenTable, identifier: Any) -> Iterable[str]:
 
 def _is_lost(table: OpenTable, other: TableMetadata) -> bool:
     """Whether another table has snapshots, and the manifest list of none of them exists."""
-    lists = [one.manifest_list for one in reversed(other.snapshots)]
+    lists = [snapshot.manifest_list for snapshot in reversed(other.snapshots)]
     files = table.java.io()
     with translated(Step.PLAN):
         return bool(lists) and not any(path is None or files.newInputFile(path).exists() for path in lists)
@@ -220,7 +220,7 @@ def _places(other: TableMetadata) -> Iterable[str]:
 
 def _history(other: TableMetadata) -> Iterator[str]:
     yield from other.metadata_log
-    yield from (one.manifest_list for one in other.snapshots if one.manifest_list is not None)
+    yield from (snapshot.manifest_list for snapshot in other.snapshots if snapshot.manifest_list is not None)
 
 
 def _shown(ask: Callable[[], Iterable[_Shown]], needed: str | None = None) -> Sequence[_Shown]:

@@ -46,7 +46,11 @@ def sketches(table: OpenTable, session: Any, snapshot: Any, columns: Sequence[st
     java = table.jvm.java.lang
     try:
         util = java.Thread.currentThread().getContextClassLoader().loadClass(_SKETCHES)
-        (generate,) = [one for one in util.getDeclaredMethods() if one.getName() == "generateBlobs"]
+        (generate,) = [
+            getDeclaredMethod
+            for getDeclaredMethod in util.getDeclaredMethods()
+            if getDeclaredMethod.getName() == "generateBlobs"
+        ]
         generate.setAccessible(True)
     except (Py4JJavaError, ValueError) as error:
         raise PermanentError(
@@ -89,8 +93,8 @@ def partition_statistics(table: OpenTable, snapshot: int) -> Any:
         return None
     without = table.java.newTransaction()
     forgets = without.updatePartitionStatistics()
-    for one in table.java.partitionStatisticsFiles():
-        forgets.removePartitionStatistics(one.snapshotId())
+    for file in table.java.partitionStatisticsFiles():
+        forgets.removePartitionStatistics(file.snapshotId())
     forgets.commit()
     if "orc" in dict(table.java.properties()).get(_FORMAT, "").lower():
         without.updateProperties().set(_FORMAT, "parquet").commit()
@@ -109,7 +113,7 @@ def _add_up(table: OpenTable, file: Any, snapshot: int) -> bool:
     schema = handler.schema(kind, table.jvm.org.apache.iceberg.TableUtil.formatVersion(table.java))
     rows = handler.readPartitionStatsFile(schema, table.java.io().newInputFile(file.path()))
     try:
-        counts = [(int(one.dataRecordCount()), int(one.dataFileCount())) for one in each(rows.iterator())]
+        counts = [(int(row.dataRecordCount()), int(row.dataFileCount())) for row in each(rows.iterator())]
     finally:
         rows.close()
     total = dict(table.java.snapshot(snapshot).summary()).get("total-records", "")
@@ -136,6 +140,6 @@ def figures_of(table: OpenTable) -> Mapping[str, int]:
     except LakewardenError as error:
         log.warning("figures_unreadable", run=table.assignment.run, reason=str(error))
         return {}
-    ours = [one for one in snapshots if one.summary.get(RUN_ID) == table.assignment.run]
-    summed = {name: sum(one.count(key) for one in ours) for name, key in _SUMMED.items()}
+    ours = [snapshot for snapshot in snapshots if snapshot.summary.get(RUN_ID) == table.assignment.run]
+    summed = {name: sum(mine.count(key) for mine in ours) for name, key in _SUMMED.items()}
     return {**summed, "commits": len(ours)}

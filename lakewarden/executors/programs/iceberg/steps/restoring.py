@@ -36,10 +36,10 @@ def restore_lost_refs(table: OpenTable, plan: DeletionPlan) -> tuple[Ref, ...]:
         time.sleep(wait)
         if (lost := _lost(table, plan)) is None:
             return tuple(seen.values())
-        seen |= {one.name: one for one in lost.refs}
+        seen |= {ref.name: ref for ref in lost.refs}
         try:
             if _restored(table, lost):
-                log.warning("names_restored", names=[kind_of(one) for one in lost.refs], version=lost.before)
+                log.warning("names_restored", names=[kind_of(ref) for ref in lost.refs], version=lost.before)
         except LakewardenError as error:  # the next look shows what has happened
             refused = error
     if (lost := _lost(table, plan)) is None:
@@ -92,7 +92,7 @@ def _made_again(iceberg: Any, earlier: Any, snapshot: int, base: Any, sequence: 
 
 
 def _still_lost(lost: LostRefs, refused: LakewardenError | None) -> LakewardenError:
-    names = ", ".join(f"{kind_of(one)} of snapshot {one.snapshot}" for one in lost.refs)
+    names = ", ".join(f"{kind_of(ref)} of snapshot {ref.snapshot}" for ref in lost.refs)
     said = (
         f"{names} was made while its snapshot expired, and the catalog has removed it. {lost.before} has it. No file "
         "was deleted"

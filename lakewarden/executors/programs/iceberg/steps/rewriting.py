@@ -91,7 +91,7 @@ def _expected(table: OpenTable, group: MadeGroup) -> tuple[int, int]:
     least = most = 0
     for path, task in tasks.items():
         with translated(Step.EXECUTE):
-            claimed, deletes = int(task.file().recordCount()), [_deleted(one) for one in task.deletes()]
+            claimed, deletes = int(task.file().recordCount()), [_deleted(delete) for delete in task.deletes()]
         rows = counted[path]
         if rows > claimed:
             raise PermanentError(
@@ -100,9 +100,9 @@ def _expected(table: OpenTable, group: MadeGroup) -> tuple[int, int]:
             )
         if rows < claimed:
             log.warning("manifest_claims_more_rows", file=path, rows=rows, claimed=claimed)
-        exact = sum(one.rows for one in deletes if one.is_exact)
+        exact = sum(delete.rows for delete in deletes if delete.is_exact)
         most += rows - exact
-        least += max(0, rows - exact - sum(one.rows for one in deletes if not one.is_exact))
+        least += max(0, rows - exact - sum(delete.rows for delete in deletes if not delete.is_exact))
     return least, most
 
 
@@ -460,4 +460,4 @@ def _files(groups: Sequence[FileGroup]) -> int:
 
 def _first_free(groups: Sequence[FileGroup], avoided: Mapping[str, datetime]) -> datetime:
     """Return when a rewrite may take the first of the groups. Each has a partition that is left alone now."""
-    return min(max(avoided[one] for one in group.known.partitions & avoided.keys()) for group in groups)
+    return min(max(avoided[partition] for partition in group.known.partitions & avoided.keys()) for group in groups)

@@ -197,9 +197,9 @@ class OpenTable:
 
     def require_free(self, found: Look, kind: type[PermanentError | YieldError]) -> None:
         """Raise `kind` if something blocks the run's service on a table that is as it was `found`."""
-        for one in blockers(self.table, found.facts):
-            if one.concerns(self.assignment.service):
-                raise kind(one.reason)
+        for blocker in blockers(self.table, found.facts):
+            if blocker.concerns(self.assignment.service):
+                raise kind(blocker.reason)
 
     def snapshot(self, number: int) -> Snapshot | None:
         """Return a snapshot as its file says now; None if there is none."""

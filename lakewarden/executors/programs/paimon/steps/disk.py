@@ -76,7 +76,7 @@ class FilesOnDisk:
 
     def delete_unchanged(self, files: Iterable[OldFile]) -> tuple[OldFile, ...]:
         """Delete files that are as they were listed, one after the other."""
-        return tuple(one for one in files if self._delete_unchanged(one))
+        return tuple(file for file in files if self._delete_unchanged(file))
 
     def clock(self) -> datetime:
         """Return the current time of the disk."""
@@ -105,7 +105,7 @@ class FilesOnDisk:
 
 def require_own_folders(location: str) -> None:
     """Raise PermanentError if a folder of the table is a link: it may lead to the files of another table."""
-    for name in ("", *(f"/{one}" for one in _FOLDERS)):
+    for name in ("", *(f"/{FOLDER}" for FOLDER in _FOLDERS)):
         if os.path.islink(f"{location}{name}"):  # noqa: PTH114 - a location, as all paths of this package
             raise PermanentError(f"{location}{name} is a link, and nothing is deleted through it: put the folder there")
 
@@ -131,12 +131,12 @@ def files_in_buckets(location: str) -> Iterator[os.DirEntry[str]]:
         is_bucket = folder.rpartition("/")[2].startswith(_BUCKET)
         try:
             with os.scandir(folder) as entries:
-                for one in entries:
-                    if one.is_dir(follow_symlinks=False):
-                        if not is_bucket and (one.name.startswith(_BUCKET) or "=" in one.name):
-                            waiting.append(one.path)
-                    elif is_bucket and one.is_file(follow_symlinks=False):
-                        yield one
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        if not is_bucket and (entry.name.startswith(_BUCKET) or "=" in entry.name):
+                            waiting.append(entry.path)
+                    elif is_bucket and entry.is_file(follow_symlinks=False):
+                        yield entry
         except FileNotFoundError:  # it was deleted meanwhile
             continue
 
@@ -178,7 +178,7 @@ class FilesInStore:
         def take(path: str, _: FileEntry) -> None:
             nonlocal files
             *partitions, bucket, name = ("", *path.split("/"))
-            if not name or not bucket.startswith(_BUCKET) or not all("=" in one for one in partitions[1:]):
+            if not name or not bucket.startswith(_BUCKET) or not all("=" in partition for partition in partitions[1:]):
                 return
             files += 1
             if name in names:

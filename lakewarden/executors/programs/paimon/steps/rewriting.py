@@ -82,7 +82,7 @@ class Rewriting:
                 write.close()
 
     def _keep(self, messages: Any) -> None:
-        self.messages.extend(one for one in messages if not one.isEmpty())
+        self.messages.extend(message for message in messages if not message.isEmpty())
 
     def _partition(self, bucket: Bucket) -> Any:
         return self._table.paimon.utils.SerializationUtils.deserializeBinaryRow(bucket.partition)

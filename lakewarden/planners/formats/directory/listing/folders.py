@@ -93,7 +93,7 @@ def may_be_orphan(name: str, *, is_folder: bool) -> bool:
     """
     if is_folder:
         return name == _LEFT_FOLDERS[0] or name.startswith(_LEFT_FOLDERS[1:])
-    return not name.startswith(".uncompacted-") and any(one.fullmatch(name) for one in _LEFT_FILES)
+    return not name.startswith(".uncompacted-") and any(FILE.fullmatch(name) for FILE in _LEFT_FILES)
 
 
 # Tables of other formats in a directory, and above it, and checkpoints of streams in it. Their files are theirs.

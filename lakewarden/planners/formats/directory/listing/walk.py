@@ -161,7 +161,7 @@ class Walk:
         if not path:
             raise PermanentError(f"{self.location} is no plain directory: it is {table}")
         self.tables[path] = table
-        for one in [one for one in self.folders if one == path or path in above(one)]:
+        for one in [folder for folder in self.folders if folder == path or path in above(folder)]:
             del self.folders[one]
         return True
 
@@ -173,7 +173,9 @@ class Walk:
         """Leave out the folders that are gone, or that their parent no longer shows, and all below them."""
         lost = {path for path in self.folders if path and path not in listed.get(posixpath.dirname(path), (path,))}
         lost.update(gone)
-        for path in [one for one in self.folders if lost and (one in lost or not lost.isdisjoint(above(one)))]:
+        for path in [
+            folder for folder in self.folders if lost and (folder in lost or not lost.isdisjoint(above(folder)))
+        ]:
             del self.folders[path]
 
 
@@ -205,7 +207,7 @@ def changed_of(location: str, storage: Storage) -> float | None:
 
 def digest(entries: Collection[FileEntry]) -> str:
     """Return what tells one listing from another."""
-    told = sorted((one.name, one.size, one.modified.timestamp(), one.version) for one in entries)
+    told = sorted((entry.name, entry.size, entry.modified.timestamp(), entry.version) for entry in entries)
     return blake2b(repr(told).encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 

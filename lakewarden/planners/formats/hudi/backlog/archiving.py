@@ -155,8 +155,8 @@ def taken_back_pins(commits: Sequence[Commit], completed: Collection[str]) -> It
     the first commit of the active timeline. Then the table would show each of these rows twice (docs/hudi.md). This
     concerns layout 2 alone. In layout 1 the name of a log file contains the instant of its base file.
     """
-    strays = {time for one in commits for time in one.logged if time != one.time and time not in completed}
-    before = [(one.time, stray) for stray in sorted(strays) for one in commits if one.time < stray]
+    strays = {time for commit in commits for time in commit.logged if time != commit.time and time not in completed}
+    before = [(commit.time, stray) for stray in sorted(strays) for commit in commits if commit.time < stray]
     if before:
         stray = before[0][1]
         at = max(time for time, of in before if of == stray)
@@ -245,11 +245,11 @@ class ArchiveReading:
         archived = [one.time for one in archived_since(first.time, properties, self._storage) if one.action in COMMITS]
         passed = max(archived, default="")
         return [
-            one.time
-            for one in timeline.instants
-            if one.state is State.COMPLETED
-            and one.action.completed_as not in {*COMMITS, Action.SAVEPOINT}
-            and one.time < (passed if one.action in MOVED_WITH_COMMITS else max(passed, until))
+            instant.time
+            for instant in timeline.instants
+            if instant.state is State.COMPLETED
+            and instant.action.completed_as not in {*COMMITS, Action.SAVEPOINT}
+            and instant.time < (passed if instant.action in MOVED_WITH_COMMITS else max(passed, until))
         ]
 
     def _commits(self, timeline: _Timeline, properties: TableProperties) -> Sequence[Commit]:
@@ -261,7 +261,7 @@ class ArchiveReading:
         ]
 
     def _pins(self, timeline: _Timeline, properties: TableProperties) -> Iterator[Pin]:
-        pending = [one for one in timeline.instants if one.state is not State.COMPLETED]
+        pending = [instant for instant in timeline.instants if instant.state is not State.COMPLETED]
         writing = [one for one in pending if one.action.completed_as in COMMITS]
         if writing:
             before = [one.time for one in timeline.done(COMMITS) if one.time < writing[0].time]
@@ -297,7 +297,9 @@ class ArchiveReading:
         comes back to it. A clean by file versions does not say how far it has come. While a clean is executed its files
         are gone, and the metadata table still lists them.
         """
-        cleaning = any(one.action is Action.CLEAN and one.state is State.INFLIGHT for one in timeline.instants)
+        cleaning = any(
+            instant.action is Action.CLEAN and instant.state is State.INFLIGHT for instant in timeline.instants
+        )
         listed: dict[str, frozenset[str]] = {}
         for commit in going:
             left = [group for group in commit.replaced if group not in self._gone]
@@ -344,7 +346,7 @@ class ArchiveReading:
         self, instants: Sequence[InstantFiles], properties: TableProperties, what: Callable[[Chunks], Any]
     ) -> Sequence[Any]:
         """Return what `what` finds in each of these completed instants. Their names identify them for good."""
-        entries = [_completed(one) for one in instants]
+        entries = [_completed(instant) for instant in instants]
         new = [entry for entry in entries if entry.name not in self._read]
         found = _at_once(lambda entry: self._payload(properties.timeline_folder, entry, what), new)
         self._read.update(zip((entry.name for entry in new), found, strict=True))
@@ -371,12 +373,16 @@ class _Timeline:
     instants: Sequence[InstantFiles]
 
     def done(self, actions: Iterable[Action]) -> Sequence[InstantFiles]:
-        return [one for one in self.instants if one.state is State.COMPLETED and one.action.completed_as in actions]
+        return [
+            instant
+            for instant in self.instants
+            if instant.state is State.COMPLETED and instant.action.completed_as in actions
+        ]
 
     @property
     def completed(self) -> frozenset[str]:
         """The requested times of everything that is completed."""
-        return frozenset(one.time for one in self.instants if one.state is State.COMPLETED)
+        return frozenset(instant.time for instant in self.instants if instant.state is State.COMPLETED)
 
     def services_before(self, time: str) -> int:
         """Return how many cleans and rollbacks are archived with the commits up to `time`."""
@@ -403,7 +409,7 @@ def _told(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...], frozens
         replaced = chunk.get("partitionToReplaceFileIds") or {}
         groups += [GroupKey(partition.strip("/"), str(one)) for partition, ids in replaced.items() for one in ids]
         for stats in (chunk.get("partitionToWriteStats") or {}).values():
-            logged.update(logged_at(one.get("path") or "") for one in stats)
+            logged.update(logged_at(stat.get("path") or "") for stat in stats)
     return held, tuple(groups), frozenset(logged - {""})
 
 

@@ -121,7 +121,7 @@ def _stem(name: str, known_as: Collection[str]) -> str:
     if suffix is None:
         return name
     stem = name.removesuffix(suffix)
-    family = {stem, *(stem + one for one in _VIEWS)} - {name}
+    family = {stem, *(stem + VIEW for VIEW in _VIEWS)} - {name}
     return name if family.isdisjoint(known_as) else stem
 
 

@@ -191,17 +191,17 @@ def read_deletions(
     be read.
     """
     found = {}
-    for one in instants:
-        if one.action is not Action.REPLACECOMMIT or one.completed is None:
+    for instant in instants:
+        if instant.action is not Action.REPLACECOMMIT or instant.completed is None:
             continue
-        name = one.completed.name
+        name = instant.completed.name
         try:
-            chunks = read_chunks(storage, f"{properties.timeline_folder}/{name}", size=one.completed.size)
+            chunks = read_chunks(storage, f"{properties.timeline_folder}/{name}", size=instant.completed.size)
             wrote = written.of(chunks)
         except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
             raise TemporaryError(f"{name} cannot be read: {error}") from error
         if wrote.operation == _OPERATION:
-            found[one.time] = frozenset(wrote.partitions)
+            found[instant.time] = frozenset(wrote.partitions)
     return found
 
 

@@ -190,16 +190,18 @@ def _plans(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, Fil
     """Yield each file with the plan of a pending instant. Older releases execute an inflight instant by its inflight
     file, newer ones by its request.
     """
-    for one in instants:
-        if one.state is not State.COMPLETED and one.action in _HELD:
-            yield from ((one, entry) for entry in (one.requested, one.inflight) if entry is not None and entry.size)
+    for instant in instants:
+        if instant.state is not State.COMPLETED and instant.action in _HELD:
+            yield from (
+                (instant, entry) for entry in (instant.requested, instant.inflight) if entry is not None and entry.size
+            )
 
 
 def _begun(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, FileEntry]]:
     """Yield each write and rewrite that was begun and has not ended, with its inflight file."""
-    for one in instants:
-        if one.state is State.INFLIGHT and one.inflight is not None and one.action.completed_as in COMMITS:
-            yield one, one.inflight
+    for instant in instants:
+        if instant.state is State.INFLIGHT and instant.inflight is not None and instant.action.completed_as in COMMITS:
+            yield instant, instant.inflight
 
 
 def _stray_marker(one: InstantFiles, judge: Judge, storage: Storage) -> Stray | None:

@@ -125,20 +125,20 @@ class _Timeline:
     instants: Sequence[InstantFiles]
 
     def clean(self, time: str) -> HudiPlan:
-        for one in self.instants:
-            if one.time == time and one.action is Action.CLEAN and one.state is not State.COMPLETED:
-                return self._surely_planned(one, plans.clean_plan)
+        for instant in self.instants:
+            if instant.time == time and instant.action is Action.CLEAN and instant.state is not State.COMPLETED:
+                return self._surely_planned(instant, plans.clean_plan)
         raise TemporaryError(f"clean {time} is not pending on the timeline")
 
     def needs(self) -> Iterator[NeededFiles]:
-        for one in self.instants:
-            completed = one.state is State.COMPLETED
-            if one.action is Action.SAVEPOINT and completed:
-                yield NeededFiles(by=_who(one), files=self._read(one, one.completed, _saved))
-            elif one.action in (Action.SAVEPOINT, Action.RESTORE) and not completed:
-                raise TemporaryError(f"{_who(one)} is in flight: the files that it needs are not known yet")
-            elif not completed and (plan := self._plan(one)) is not None:
-                yield NeededFiles(by=_who(one), files=plan.files)
+        for instant in self.instants:
+            completed = instant.state is State.COMPLETED
+            if instant.action is Action.SAVEPOINT and completed:
+                yield NeededFiles(by=_who(instant), files=self._read(instant, instant.completed, _saved))
+            elif instant.action in (Action.SAVEPOINT, Action.RESTORE) and not completed:
+                raise TemporaryError(f"{_who(instant)} is in flight: the files that it needs are not known yet")
+            elif not completed and (plan := self._plan(instant)) is not None:
+                yield NeededFiles(by=_who(instant), files=plan.files)
 
     def _plan(self, one: InstantFiles) -> HudiPlan | None:
         """Return the plan of a pending instant that reads files; None for writes and for plans that read none."""

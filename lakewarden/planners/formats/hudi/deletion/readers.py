@@ -51,10 +51,10 @@ def misread(table: Table, options: HudiTableOptions) -> str | None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         return f"two readers have the name {twice}"
-    for one in options.readers:
-        place = one.checkpoint or one.position
+    for reader in options.readers:
+        place = reader.checkpoint or reader.position
         if place is not None and not is_in_catalog(table.location) and _store_of(place) != _store_of(table.location):
-            return f"reader {one.name} keeps its position in another store than the table's, which is not read"
+            return f"reader {reader.name} keeps its position in another store than the table's, which is not read"
     return None
 
 
@@ -76,13 +76,13 @@ def read_positions(
 def _read(reader: IncrementalReader, commits: Sequence[Instant], storage: Storage, now: datetime) -> ReaderPosition:
     if reader.longest_lag is not None:
         since = now - reader.longest_lag
-        unread = [one for one in commits if (one.completed_at or one.requested_at) >= since]
+        unread = [commit for commit in commits if (commit.completed_at or commit.requested_at) >= since]
         return _position(reader.name, f"{format_duration(reader.longest_lag)} back at most", commits, unread)
     try:
         at = _kept_in(reader, storage)
     except (LakewardenError, FileNotFoundError, DamagedError, ValueError) as error:
         return ReaderPosition(name=reader.name, unreadable=str(error) or type(error).__name__)
-    unread = [one for one in commits if (one.completed_time or one.time) > at]
+    unread = [commit for commit in commits if (commit.completed_time or commit.time) > at]
     return _position(reader.name, "the beginning" if at == _BEGINNING else at, commits, unread)
 
 
@@ -149,20 +149,24 @@ def needed_by(positions: Sequence[ReaderPosition]) -> ReaderPosition | None:
     """Return the reader that is furthest behind; None without any. Raises TemporaryError if one of them cannot be
     read: then its needs are not known.
     """
-    for one in positions:
-        if one.unreadable is not None:
-            raise TemporaryError(f"the position of reader {one.name} cannot be read: {one.unreadable}")
-    return min((one for one in positions if one.needs is not None), key=lambda one: one.needs or "", default=None)
+    for position in positions:
+        if position.unreadable is not None:
+            raise TemporaryError(f"the position of reader {position.name} cannot be read: {position.unreadable}")
+    return min(
+        (position for position in positions if position.needs is not None),
+        key=lambda one: one.needs or "",
+        default=None,
+    )
 
 
 def blockers(positions: Iterable[ReaderPosition]) -> Iterable[Blocker]:
     """Yield a blocker for each reader with a position that cannot be read."""
-    for one in positions:
-        if one.unreadable is not None:
+    for position in positions:
+        if position.unreadable is not None:
             yield Blocker(
                 services=frozenset({Service.CLEAN, Service.ARCHIVE}),
                 code="reader_not_readable",
-                reason=f"the position of reader {one.name} cannot be read: {one.unreadable}",
+                reason=f"the position of reader {position.name} cannot be read: {position.unreadable}",
                 remedy="correct the place of its position, or remove the reader from options.readers if it is gone",
             )
 
@@ -170,9 +174,10 @@ def blockers(positions: Iterable[ReaderPosition]) -> Iterable[Blocker]:
 def notes(positions: Iterable[ReaderPosition]) -> Mapping[Service, tuple[str, ...]]:
     """Return the positions of the readers, which explain why so much stays."""
     said = tuple(
-        f"reader {one.name} is at {one.at}: {_unread(one.behind)} unread, and everything since {one.needs} stays"
-        for one in positions
-        if one.needs is not None
+        f"reader {position.name} is at {position.at}: {_unread(position.behind)} unread, and everything since "
+        f"{position.needs} stays"
+        for position in positions
+        if position.needs is not None
     )
     return {Service.CLEAN: said, Service.ARCHIVE: said} if said else {}
 
@@ -228,8 +233,8 @@ def _by_clean(record: Mapping[str, Any], location: str, *, partitioned: bool) ->
     (`CleanActionExecutor.clean`).
     """
     for partition, files in (record.get("filePathsToBeDeletedPerPartition") or {}).items():
-        for one in files:
-            yield _whole(one["filePath"], partition)
+        for file in files:
+            yield _whole(file["filePath"], partition)
     for partition, names in (record.get("filesToBeDeletedPerPartition") or {}).items():
         for name in names:
             yield NamedPath(path=in_folder(_folder(location, partition), name))

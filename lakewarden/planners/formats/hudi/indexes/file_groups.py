@@ -80,7 +80,7 @@ class FileGroups:
 def file_groups(known: Sequence[Known], layout: Layout) -> FileGroups | None:
     """Return the table's file groups; None if the writes of one of the completed commits are not known."""
     commits = [one for one in known if one.is_commit and one.files.state is State.COMPLETED]
-    wrote = [(one, one.written) for one in commits if one.written is not None]
+    wrote = [(commit, commit.written) for commit in commits if commit.written is not None]
     if len(wrote) < len(commits):
         return None
     each = 1 + sum(len(written.bases.groups) for _, written in wrote) // _MOST_GROUPS

@@ -43,13 +43,15 @@ def unknown_commits(metadata: Sequence[InstantFiles], instants: Sequence[Instant
     (run). Commits that are older than the metadata table, or than its active timeline, are not judged. Nor is anything
     below version 8, where Hudi makes no metadata table while something else is pending.
     """
-    done = [one for one in metadata if one.state is State.COMPLETED]
+    done = [metadatum for metadatum in metadata if metadatum.state is State.COMPLETED]
     if layout is Layout.V1 or not done:
         return []
     known, first = {one.time for one in done}, done[0]
     made = first.ended if first.time.startswith(_MADE) else None
-    commits = (one for one in instants if one.state is State.COMPLETED and one.action.completed_as in COMMITS)
-    judged = (one for one in commits if (one.time >= first.time if made is None else one.ended > made))
+    commits = (
+        instant for instant in instants if instant.state is State.COMPLETED and instant.action.completed_as in COMMITS
+    )
+    judged = (commit for commit in commits if (commit.time >= first.time if made is None else commit.ended > made))
     return [one.time for one in judged if one.time not in known]
 
 
@@ -109,14 +111,14 @@ def metadata_backlog(
     instants: Sequence[InstantFiles], properties: TableProperties, timeline: Timeline, *, zone: tzinfo
 ) -> InnerTable:
     """Return the delta commits of the metadata table since its last compaction."""
-    done = [one for one in instants if one.state is State.COMPLETED]
+    done = [instant for instant in instants if instant.state is State.COMPLETED]
     compactions = [one for one in done if one.action.completed_as is Action.COMMIT]
     deltas = [one for one in done if one.action.completed_as is Action.DELTACOMMIT]
     last = compactions[-1] if compactions else None
     pinned_by = _pinned_by(timeline, deltas, done, properties.layout)
     return InnerTable(
         name="metadata table",
-        commits=len(deltas) if last is None else sum(one.ended > last.time for one in deltas),
+        commits=len(deltas) if last is None else sum(delta.ended > last.time for delta in deltas),
         since=None if last is None else to_utc(last.ended, zone),
         pinned_by=None if pinned_by is None else f"{pinned_by.action} {pinned_by.time}",
     )

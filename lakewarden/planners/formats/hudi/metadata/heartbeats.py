@@ -47,7 +47,7 @@ def guarded(timeline: Timeline, seen: Timeline, *, lazy: bool, now: datetime) ->
     passed than to stop waiting for it: see `dead_since`.
     """
     beaten = {write.time: write for write in seen.writes_in_flight() if write.last_beat is not None}
-    found = (_guarded(one, beaten.get(one.time), lazy=lazy, now=now) for one in timeline.instants)
+    found = (_guarded(instant, beaten.get(instant.time), lazy=lazy, now=now) for instant in timeline.instants)
     return replace(timeline, instants=tuple(found))
 
 
@@ -71,7 +71,9 @@ def _stopped(write: Instant, last_beat: datetime | None, at: datetime | None) ->
 
 def without_a_beat_seen(view: TableView, seen: Mapping[str, datetime]) -> tuple[str, ...]:
     """Return the writes in flight that show no heartbeat although one was `seen` elsewhere."""
-    return tuple(one.time for one in view.timeline.instants if one.time in seen and _lacks_a_heartbeat(one))
+    return tuple(
+        instant.time for instant in view.timeline.instants if instant.time in seen and _lacks_a_heartbeat(instant)
+    )
 
 
 def with_beats_seen(view: TableView, seen: Mapping[str, datetime], *, gone: Mapping[str, datetime]) -> TableView:
@@ -81,8 +83,10 @@ def with_beats_seen(view: TableView, seen: Mapping[str, datetime], *, gone: Mapp
     if not seen:
         return view
     found = (
-        _stopped(one, seen[one.time], gone.get(one.time)) if one.time in seen and _lacks_a_heartbeat(one) else one
-        for one in view.timeline.instants
+        _stopped(instant, seen[instant.time], gone.get(instant.time))
+        if instant.time in seen and _lacks_a_heartbeat(instant)
+        else instant
+        for instant in view.timeline.instants
     )
     timeline = replace(view.timeline, instants=tuple(found))
     return replace(view, timeline=timeline, writers=replace(view.writers, in_flight=timeline.writes_in_flight()))

@@ -100,9 +100,9 @@ class Cleaned(NamedTuple):
 def clean_plan(record: Mapping[str, Any]) -> HudiPlan:
     """Decode a plan of clean. It has no sizes. The oldest plan version names files without their paths."""
     deleted = {
-        DataFile(partition, _base_name(one["filePath"]))
+        DataFile(partition, _base_name(file["filePath"]))
         for partition, files in (record.get("filePathsToBeDeletedPerPartition") or {}).items()
-        for one in files
+        for file in files
     }
     deleted |= {
         DataFile(partition, _base_name(name))

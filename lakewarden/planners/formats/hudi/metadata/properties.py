@@ -173,7 +173,7 @@ def _has_partitions(location: str, storage: Storage) -> bool:
 
     def is_there(folder: str, depth: int) -> bool:
         entries = islice(storage.entries(folder), _LONGEST_LOOK)
-        folders = (one.name for one in entries if one.is_folder and one.name[0] not in "._")
+        folders = (entry.name for entry in entries if entry.is_folder and entry.name[0] not in "._")
         for below in (f"{folder}/{name}" for name in islice(folders, _WIDEST_LOOK)):
             found = storage.present(below, (_OF_A_TABLE, *_OF_A_PARTITION))
             if _OF_A_TABLE not in found and (found or (depth > 1 and is_there(below, depth - 1))):

@@ -85,7 +85,7 @@ def read_savepoints(
     """Return the completed savepoints of a timeline, the oldest commit first. Raises TemporaryError if one cannot be
     read: then its maker is not known.
     """
-    return [_savepoint(one, properties, storage) for one in instants if _is_saved(one)]
+    return [_savepoint(instant, properties, storage) for instant in instants if _is_saved(instant)]
 
 
 def _is_saved(one: InstantFiles) -> bool:
@@ -112,7 +112,7 @@ def savable(instants: Sequence[InstantFiles], *, retained: str | None) -> Savabl
     that it merges. A savepoint of such a commit would not hold them. So the commit must be older than everything in
     flight. It must not be older than what the last clean has `retained`, either: some of its files may be gone.
     """
-    commits = [one for one in instants if one.action.completed_as in COMMITS]
+    commits = [instant for instant in instants if instant.action.completed_as in COMMITS]
     pending = next((one for one in commits if one.state is not State.COMPLETED), None)
     done = [one.time for one in commits if one.state is State.COMPLETED]
     before = [time for time in done if pending is None or time < pending.time]
@@ -131,7 +131,7 @@ def retained_since(instants: Sequence[InstantFiles], properties: TableProperties
     savepoint assumes the same (`SavepointActionExecutor.getLastCommitRetained`). Raises TemporaryError if the clean
     cannot be read.
     """
-    cleans = [one for one in instants if one.action is Action.CLEAN and one.completed is not None]
+    cleans = [instant for instant in instants if instant.action is Action.CLEAN and instant.completed is not None]
     if not cleans or cleans[-1].completed is None:
         return None
     name, key = cleans[-1].completed.name, "earliestCommitToRetain"
@@ -142,13 +142,17 @@ def retained_since(instants: Sequence[InstantFiles], properties: TableProperties
         raise TemporaryError(f"{name} cannot be read: {error}") from error
     if retained:
         return str(retained)
-    done = [one.time for one in instants if one.action.completed_as in COMMITS and one.state is State.COMPLETED]
+    done = [
+        instant.time
+        for instant in instants
+        if instant.action.completed_as in COMMITS and instant.state is State.COMPLETED
+    ]
     return max((time for time in done if time < cleans[-1].time), default=None)
 
 
 def expired(savepoints: Iterable[Savepoint], options: SavepointOptions, *, now: datetime) -> Sequence[Savepoint]:
     """Return Lakewarden's savepoints that have expired, the oldest first. The newest never expires. Pure."""
-    ours = sorted((one for one in savepoints if one.run is not None), key=lambda one: one.time)
+    ours = sorted((savepoint for savepoint in savepoints if savepoint.run is not None), key=lambda one: one.time)
     most = options.savepoints_retained
     too_many = 0 if most is None else max(0, len(ours) - most)
     return [one for place, one in enumerate(ours[:-1]) if place < too_many or now - one.at >= options.expire_after]
@@ -167,7 +171,7 @@ def left_half_way(location: str, storage: Storage) -> str | None:
 
 def in_flight(timeline: Timeline) -> Sequence[Instant]:
     """Return the savepoints that are neither complete nor gone."""
-    return [one for one in timeline.instants if one.pending and one.stands_for is InstantKind.SAVEPOINT]
+    return [instant for instant in timeline.instants if instant.pending and instant.stands_for is InstantKind.SAVEPOINT]
 
 
 def blockers(timeline: Timeline, *, ours: str | None, wanted: bool) -> Iterator[Blocker]:

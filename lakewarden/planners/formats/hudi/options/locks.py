@@ -238,13 +238,13 @@ def lock_named_by(properties: Mapping[str, str]) -> NamedLock:
     if provider == "zookeeper":
         port = properties.get(f"{_PREFIX}zookeeper.port", _ZOOKEEPER_PORT).strip()
         hosts = [one.strip() for one in found["url"].split(",")]
-        if port != _ZOOKEEPER_PORT and not all(_has_port(one) for one in hosts):
+        if port != _ZOOKEEPER_PORT and not all(_has_port(host) for host in hosts):
             ignored = (
                 f"{_PREFIX}zookeeper.port is {port}. Hudi ignores that key: write the port into "
                 f"{_PREFIX}zookeeper.url of the writers, and then the lock"
             )
             return NamedLock(remarks=(ignored,))
-        found["url"] = ",".join(one if _has_port(one) else f"{one}:{_ZOOKEEPER_PORT}" for one in hosts)
+        found["url"] = ",".join(host if _has_port(host) else f"{host}:{_ZOOKEEPER_PORT}" for host in hosts)
     return NamedLock(lock=found, remarks=(_BY_NAME,) if EACH_TABLE in found.values() else ())
 
 

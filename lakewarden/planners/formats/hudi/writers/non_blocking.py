@@ -82,7 +82,7 @@ def found_in(
     if options.concurrency != "non_blocking" and _MATTERS_TO.isdisjoint(table.policies):
         return None
     writes = (one.files for one in reversed(known) if one.stands_for is InstantKind.WRITE)
-    completed = [one.completed for one in writes if one.state is State.COMPLETED and one.completed is not None]
+    completed = [write.completed for write in writes if write.state is State.COMPLETED and write.completed is not None]
     found = [
         told
         for entry in completed[:_COMMITS]

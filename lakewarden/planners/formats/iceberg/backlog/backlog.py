@@ -142,7 +142,7 @@ def _clustering(facts: NeedFacts) -> ServiceNeed:
         may = selection(options, facts.metadata, facts.now)
     except (ContradictoryThresholdsError, UnknownFieldError) as wrong:
         return ServiceNeed(blocker=_refused(Service.CLUSTERING, wrong))
-    ordered, by_key = ordered_by(facts.metadata), {one.key: one for one in facts.holdings.files}
+    ordered, by_key = ordered_by(facts.metadata), {file.key: file for file in facts.holdings.files}
     groups = [
         group
         for group in file_groups(facts.holdings.files, facts.metadata, rules, keeps=facts.keeps, may=may)
@@ -241,8 +241,10 @@ def _free_at(group: Group, avoided: Mapping[str, datetime]) -> datetime:
 
 
 def _left_alone(choice: Choice, why: str) -> str:
-    partitions = {one for group in (*choice.takes, *choice.left, *choice.left_alone) for one in group.partitions}
-    alone = {one for group in choice.left_alone for one in group.partitions}
+    partitions = {
+        partition for group in (*choice.takes, *choice.left, *choice.left_alone) for partition in group.partitions
+    }
+    alone = {partition for group in choice.left_alone for partition in group.partitions}
     if partitions == {""}:
         return f"the table's files {why}, and are left alone"
     return f"{len(alone)} of {len(partitions)} partitions that a rewrite would take {why}, and are left alone"
@@ -306,12 +308,12 @@ def _expired(backlog: Backlog, metadata: TableMetadata, expiry: Expiry) -> Backl
     A child removed these files, so no snapshot that stays has them, unless a branch or a tag keeps an older one.
     """
     ids = set(expiry.ids)
-    children = [one for one in metadata.snapshots if one.parent in ids]
+    children = [snapshot for snapshot in metadata.snapshots if snapshot.parent in ids]
     return replace(
         backlog,
         versions=len(ids) + expiry.left,
-        deletes=sum(one.count("deleted-data-files") + one.count("removed-delete-files") for one in children),
-        deletes_bytes=sum(one.count("removed-files-size") for one in children),
+        deletes=sum(child.count("deleted-data-files") + child.count("removed-delete-files") for child in children),
+        deletes_bytes=sum(child.count("removed-files-size") for child in children),
     )
 
 
@@ -406,7 +408,9 @@ def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> S
     key, default = _MANIFEST_TARGET
     stated = counted(metadata.properties.get(key, ""))
     target = default if stated is None else stated
-    small = [one for one in manifests if one.spec == metadata.default_spec and one.length < target / 2]
+    small = [
+        manifest for manifest in manifests if manifest.spec == metadata.default_spec and manifest.length < target / 2
+    ]
     of_deletes = [one for one in small if one.of_deletes]
     of_data = [one for one in small if not one.of_deletes] if metadata.format_version < _ROW_LINEAGE else []
     return max(of_data, of_deletes, key=len)

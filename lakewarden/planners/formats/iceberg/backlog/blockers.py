@@ -162,20 +162,20 @@ def two_vectors(files: Iterable[LiveFile]) -> Iterator[Blocker]:
     rows it has (`DeleteFileIndex` of 1.11.0: "Can't index multiple DVs").
     """
     seen: set[int] = set()
-    for one in files:
-        if not one.is_vector or one.references is None:
+    for file in files:
+        if not file.is_vector or file.references is None:
             continue
-        if one.references in seen:
+        if file.references in seen:
             yield Blocker(
                 services=_READING,
                 code="doubled_vectors",
-                reason=f"a data file in {one.partition or 'the table'} has two deletion vectors: no engine reads it",
+                reason=f"a data file in {file.partition or 'the table'} has two deletion vectors: no engine reads it",
                 remedy="find the writer that made the second one; replace both by one vector with the rows of both "
                 "(Table.newRowDelta of Iceberg's API, with removeDeletes and addDeletes, and with validateFromSnapshot "
                 "of the current snapshot), which loses no commit",
             )
             return
-        seen.add(one.references)
+        seen.add(file.references)
 
 
 def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:
@@ -190,7 +190,7 @@ def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:
             "names of Iceberg: clean and orphans keep their plan in a file beside the table",
             remedy=LEAVE_TO_TABLE_BUCKET,
         )
-    inline = [one.id for one in metadata.snapshots if one.manifest_list is None]
+    inline = [snapshot.id for snapshot in metadata.snapshots if snapshot.manifest_list is None]
     if inline:
         yield Blocker(
             services=_DELETING,
@@ -346,11 +346,11 @@ def blocked_by_lost_manifests(
     """
     by_need = dict[tuple[int, ...], LostManifest]()
     for file in lost.files:
-        if there := tuple(one for one in file.snapshots if one in metadata.by_id):
+        if there := tuple(snapshot for snapshot in file.snapshots if snapshot in metadata.by_id):
             by_need.setdefault(there, replace(file, snapshots=there))
     expiring = _expiring(table, metadata, now) if by_need else frozenset()
     for snapshots, file in by_need.items():
-        stay = tuple(one for one in snapshots if one not in expiring)
+        stay = tuple(snapshot for snapshot in snapshots if snapshot not in expiring)
         if not stay:
             yield Blocker(
                 services=frozenset({Service.ORPHANS}),

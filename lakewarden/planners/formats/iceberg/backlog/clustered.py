@@ -36,7 +36,7 @@ def ordered_by(metadata: TableMetadata) -> frozenset[int]:
     """Return the snapshots of Lakewarden's clusterings, as far as the metadata or the property knows them. Their files
     are in order.
     """
-    known = {one.id for one in metadata.snapshots if stands_for(one) is Service.CLUSTERING}
+    known = {snapshot.id for snapshot in metadata.snapshots if stands_for(snapshot) is Service.CLUSTERING}
     return frozenset({*known, *_remembered(metadata.properties)})
 
 
@@ -50,7 +50,7 @@ def remembering(metadata: TableMetadata, live: Iterable[int], new: int, *, now: 
     """
     before, needed = _remembered(now), frozenset(live)
     known = sorted(ordered_by(metadata) - frozenset(before))
-    kept = [one for one in dict.fromkeys((*known, *before)) if one in needed and one != new]
+    kept = [fromkey for fromkey in dict.fromkeys((*known, *before)) if fromkey in needed and fromkey != new]
     return {ORDERED: ",".join(map(str, (*kept, new)[-_MOST:]))}
 
 
@@ -58,7 +58,7 @@ def is_worth_clustering(files: Iterable[LiveFile | ContentFile], ordered: frozen
     """Whether enough of a group is not in order: at least `min_input_files` files, or more bytes than the target size
     of a file. Then the whole group is written anew.
     """
-    fresh = [one.size for one in files if one.snapshot not in ordered]
+    fresh = [file.size for file in files if file.snapshot not in ordered]
     return len(fresh) >= rules.min_input_files or sum(fresh) > rules.target
 
 

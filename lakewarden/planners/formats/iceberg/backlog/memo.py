@@ -55,13 +55,13 @@ class Holdings:
     @property
     def data_files(self) -> int:
         """Return how many data files there are."""
-        alone = sum(1 for one in self.files if one.content is FileContent.DATA)
+        alone = sum(1 for file in self.files if file.content is FileContent.DATA)
         return alone + sum(tally.files for tally in self.tallies.values())
 
     @property
     def delete_files(self) -> int:
         """Return how many delete files there are."""
-        return sum(1 for one in self.files if one.content is not FileContent.DATA)
+        return sum(1 for file in self.files if file.content is not FileContent.DATA)
 
     def written(self) -> Iterator[WriteMark]:
         """Yield which commits wrote to each partition. Of the tallied files, only the commits that an `Outline`
@@ -99,13 +99,13 @@ class HeldDigests(NamedTuple):
         `known` are used again if nothing has changed. If a partition has files that are too young for `may`, all its
         files are kept by themselves.
         """
-        deletes = tuple(file for one in self.deletes for file in one.live())
+        deletes = tuple(file for delete in self.deletes for file in delete.live())
         if _apply_everywhere(deletes, metadata):
             return self.everything(), Tallies()
         outline = Outline(metadata)
         tallies = known.again(self.data, Tallying(smallest=rules.smallest, largest=rules.largest, outline=outline))
         total = tallies.total()
-        names = {grouped_as(one.spec, one.partition, metadata) for one in deletes}
+        names = {grouped_as(delete.spec, delete.partition, metadata) for delete in deletes}
         alone = {place for place in total if names and grouped_as(*place, metadata) in names}
         alone |= {place for place, tally in total.items() if may.has_young(tally.origins)}
         if not alone:
@@ -129,8 +129,8 @@ class HeldDigests(NamedTuple):
 def _apply_everywhere(deletes: Iterable[LiveFile], metadata: TableMetadata) -> bool:
     """Whether there is an equality delete of a spec without partitions. It applies to files of every spec."""
     return any(
-        one.content is FileContent.EQUALITY_DELETES and is_unpartitioned(metadata.specs.get(one.spec, ()))
-        for one in deletes
+        delete.content is FileContent.EQUALITY_DELETES and is_unpartitioned(metadata.specs.get(delete.spec, ()))
+        for delete in deletes
     )
 
 
@@ -235,7 +235,7 @@ class ManifestPass:
         """Return the partitions in which a commit added or removed files, from memory if they are known."""
         known = self.remembered.touched.get(update.id)
         if known is None:
-            its_own = [one for one in self.manifests(update) if one.added_by == update.id]
+            its_own = [manifest for manifest in self.manifests(update) if manifest.added_by == update.id]
             digests = [self.digests.get(_place(one)) or self._digest(one) for one in its_own]
             parts = (digest.touched_by(update.id) | digest.removed_from for digest in digests if digest is not None)
             known = frozenset().union(*parts)
@@ -249,17 +249,17 @@ class ManifestPass:
         data: dict[str, ManifestDigest] = {}
         deletes: list[ManifestDigest] = []
         begun = left = 0
-        for one in manifests:
-            if _place(one) not in self.remembered.digests and _place(one) not in self.digests:
+        for manifest in manifests:
+            if _place(manifest) not in self.remembered.digests and _place(manifest) not in self.digests:
                 if begun and self.ends_at is not None and time.monotonic() > self.ends_at:
                     left += 1
                     continue
                 begun += 1
-            digest = self.digest(one)
-            if digest is not None and one.of_deletes:
+            digest = self.digest(manifest)
+            if digest is not None and manifest.of_deletes:
                 deletes.append(digest)
             elif digest is not None:
-                data[one.path] = digest
+                data[manifest.path] = digest
         if left:
             self.faults.append(
                 f"{len(manifests) - left} of its {len(manifests)} manifests have been read so far, and each look "

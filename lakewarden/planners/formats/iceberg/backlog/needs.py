@@ -68,7 +68,7 @@ def needs_of(
         manifests=manifests,
         activity=activity,
         timeline=timeline,
-        writes=[one.at for one in metadata.writes()],
+        writes=[write.at for write in metadata.writes()],
         now=now,
         keeps=kept_specs(holdings.files, metadata, options, now),
         orphans_wait_until=orphans_wait_until,

@@ -247,6 +247,6 @@ def _opened(name: str, settings: Catalog, etags: Etags) -> OpenCatalog:
 
 
 def _require(name: str, *packages: str) -> None:
-    missing = next((one for one in packages if importlib.util.find_spec(one) is None), None)
+    missing = next((package for package in packages if importlib.util.find_spec(package) is None), None)
     if missing is not None:
         raise PermanentError(f"the catalog {name} needs {missing}: pip install 'lakewarden[iceberg]'")

@@ -120,9 +120,9 @@ def _versions(metadata: TableMetadata, storage: Storage) -> Mapping[str, datetim
     above, _, current = metadata.file.rpartition("/")
     folder = address_of(above)
     written = {
-        one.name: one.modified
-        for one in storage.entries(folder)
-        if METADATA_FILE in one.name and not one.name.startswith(".") and not one.is_folder
+        entry.name: entry.modified
+        for entry in storage.entries(folder)
+        if METADATA_FILE in entry.name and not entry.name.startswith(".") and not entry.is_folder
     }
     if current not in written:
         raise TemporaryError(f"the listing of {folder} does not show {current}, which the catalog names")
@@ -164,7 +164,7 @@ def _why_unreadable(version: TableMetadata, storage: Storage) -> str:
     """Return why no engine can read the current snapshot of a version. Empty if its manifests are there."""
     try:
         manifests = () if version.current_snapshot is None else manifests_of(version.current_snapshot, storage)
-        lost = next(iter(missing([one.path for one in manifests], storage)), None)
+        lost = next(iter(missing([manifest.path for manifest in manifests], storage)), None)
     except (VanishedError, PermanentError) as wrong:
         return str(wrong)
     return "" if lost is None else f"its manifest {lost} is not there"

@@ -70,34 +70,34 @@ def expirable(
     Raises PermanentError if the table's own retention cannot be read, and NoSuchBranchError.
     """
     ages = _ref_ages(metadata, options, table_options)
-    refs = tuple(one.ref for one in ages if one.stays_until < now and (among is None or named(one.ref) in among))
+    refs = tuple(age.ref for age in ages if age.stays_until < now and (among is None or named(age.ref) in among))
     if refs:
         metadata = replace(metadata, refs=tuple(one for one in metadata.refs if one not in refs))
     by_rule = _by_iceberg(metadata, _Retention.of(metadata, options), options.branches)
     marks = tuple(marked_snapshots(metadata, table_options.ignored_marks))
     outage = after(table_options.longest_outage)
     until = dict(by_rule)
-    for one in metadata.snapshots:
-        if (ends := outage(one.at)) > until[one.id]:
-            until[one.id] = ends
+    for snapshot in metadata.snapshots:
+        if (ends := outage(snapshot.at)) > until[snapshot.id]:
+            until[snapshot.id] = ends
     for needed, ends in needed_by_sinks(metadata, table_options).items():
         until[needed] = max(until[needed], ends)
     newest = {one.id for branch in _branches(metadata) for one in _since_the_newest_write(branch, metadata)}
     until |= dict.fromkeys(newest, FOR_EVER)
-    of_readers = {one: needed_until(one, read_by(one, metadata)) for one in table_options.readers}
+    of_readers = {reader: needed_until(reader, read_by(reader, metadata)) for reader in table_options.readers}
     for needs in of_readers.values():
         for needed, ends in needs.items():
             until[needed] = max(until[needed], ends)
     old_enough, held, at_the_end = list[int](), list[Snapshot](), list[Snapshot]()
-    next_at = min((one.stays_until for one in ages if one.stays_until >= now), default=FOR_EVER)
-    for one in sorted(metadata.snapshots, key=attrgetter("at", "sequence", "id")):  # there may be 50,000
-        ends = until[one.id]
+    next_at = min((age.stays_until for age in ages if age.stays_until >= now), default=FOR_EVER)
+    for snapshot in sorted(metadata.snapshots, key=attrgetter("at", "sequence", "id")):  # there may be 50,000
+        ends = until[snapshot.id]
         if ends < now:
-            old_enough.append(one.id)
+            old_enough.append(snapshot.id)
             continue
         next_at = min(next_at, ends)
-        if by_rule[one.id] < now:
-            (at_the_end if one.id in newest else held).append(one)
+        if by_rule[snapshot.id] < now:
+            (at_the_end if snapshot.id in newest else held).append(snapshot)
     return Expiry(
         ids=tuple(old_enough[: options.max_snapshots]),
         refs=refs,
@@ -194,9 +194,9 @@ def _since_the_newest_write(branch: Ref, metadata: TableMetadata) -> Iterator[Sn
     """Yield the newest snapshot of a branch that is no rewrite, and those after it. A stream that has read everything
     stands there (`SparkMicroBatchStream`), and goes on with the next write.
     """
-    for one in metadata.ancestors(branch.snapshot):
-        yield one
-        if one.operation != "replace":
+    for ancestor in metadata.ancestors(branch.snapshot):
+        yield ancestor
+        if ancestor.operation != "replace":
             return
 
 

@@ -363,9 +363,9 @@ def _spare_what_it_names(path: str, candidates: Candidates, metadata: TableMetad
         candidates.spare(path)
         if origin is not None and origin.is_whole:
             manifests = [one.path for one in read_manifest_list(content, path=path)] if origin.is_list else [path]
-            for one in manifests:
-                candidates.spare(one)
-                for named in read_paths(content_of(one, storage), one):
+            for manifest in manifests:
+                candidates.spare(manifest)
+                for named in read_paths(content_of(manifest, storage), manifest):
                     candidates.spare(named)
     except CorruptMetadataError:
         return False

@@ -79,7 +79,7 @@ class Sparing(ABC):
         """
         for path in (metadata.file, *metadata.metadata_log, *_statistics(metadata, without=without)):
             self.spare(path)
-        kept = [one for one in metadata.snapshots if one.id not in without]
+        kept = [snapshot for snapshot in metadata.snapshots if snapshot.id not in without]
         lost: dict[str, bool] = {}
         new = tuple(_manifests(kept, storage, lost, read=self._read, read_lists=self._read_lists))
         refuse_lost(lost, kept, metadata, storage)
@@ -249,7 +249,7 @@ def _manifests(
 
 def misread(readers: Sequence[IncrementalReader]) -> str | None:
     """Return why the declared readers cannot be told apart; None if they can."""
-    names = [one.name for one in readers]
+    names = [reader.name for reader in readers]
     twice = next((name for name in names if names.count(name) > 1), None)
     return None if twice is None else f"two readers have the name {twice}"
 
@@ -270,7 +270,7 @@ def read_by(reader: IncrementalReader, metadata: TableMetadata) -> Sequence[Snap
     """Return the snapshots of the reader's branch, the newest first. Raises NoSuchBranchError."""
     if reader.branch == MAIN:
         return metadata.ancestors(metadata.current)
-    head = next((one.snapshot for one in metadata.refs if one.is_branch and one.name == reader.branch), None)
+    head = next((ref.snapshot for ref in metadata.refs if ref.is_branch and ref.name == reader.branch), None)
     if head is None:
         raise NoSuchBranchError(reader)
     return metadata.ancestors(head)
@@ -305,7 +305,7 @@ def positions(readers: Iterable[IncrementalReader], metadata: TableMetadata, now
         until = needed_until(reader, branch)
         needed = [one for one in branch if until[one.id] >= now]
         writes = metadata.writes() if reader.branch == MAIN else [one for one in branch if one.operation != "replace"]
-        unread = [one for one in writes if now - one.at <= reader.longest_lag]
+        unread = [write for write in writes if now - write.at <= reader.longest_lag]
         yield ReaderPosition(
             name=reader.name,
             at=f"{format_duration(reader.longest_lag)} back at most",

@@ -77,15 +77,15 @@ def ref_ages(
         reader = next((one.name for one in table_options.readers if ref.is_branch and one.branch == ref.name), None)
         if reader is not None:
             reasons.append((FOR_EVER, f"reader {reader} is declared on it"))
-        stays_until, because = max(reasons, key=lambda one: one[0])
+        stays_until, because = max(reasons, key=lambda reason: reason[0])
         yield RefAge(ref=ref, aged_at=aged_at, stays_until=stays_until, because=because)
 
 
 def held(ages: Sequence[RefAge], now: datetime) -> Iterator[str]:
     """Yield why names stay although their own age is over."""
-    for one in ages:
-        if one.is_held and one.aged_at < now <= one.stays_until:
-            yield f"{kind_of(one.ref)} stays although its max-ref-age-ms is over: {one.because}"
+    for age in ages:
+        if age.is_held and age.aged_at < now <= age.stays_until:
+            yield f"{kind_of(age.ref)} stays although its max-ref-age-ms is over: {age.because}"
 
 
 # Names that were lost with the snapshots of an expiry, because they were made between its last look and its commit.

@@ -43,7 +43,7 @@ class Unused:
 
 def why_all_stay(metadata: TableMetadata) -> str | None:
     """Return why no schema and no spec of the table may be removed; None if some may."""
-    jobs = [one.summary[_JOB] for one in metadata.snapshots if _JOB in one.summary]
+    jobs = [snapshot.summary[_JOB] for snapshot in metadata.snapshots if _JOB in snapshot.summary]
     if not jobs:
         return None
     return f"old schemas and partition specs stay: Flink job {jobs[-1]} writes by those with which it was started"
@@ -66,7 +66,12 @@ def unused(
     if head is None or why_all_stay(metadata) is not None:
         return Unused()
     before = next(
-        (one for one in metadata.ancestors(head.id) if later(one.at, table_options.longest_outage) < now), None
+        (
+            ancestor
+            for ancestor in metadata.ancestors(head.id)
+            if later(ancestor.at, table_options.longest_outage) < now
+        ),
+        None,
     )
     if before is None:
         return Unused()
@@ -74,7 +79,7 @@ def unused(
 
 
 def _schemas(metadata: TableMetadata, before: Snapshot) -> frozenset[int]:
-    used = {one.schema for one in metadata.snapshots}
+    used = {snapshot.schema for snapshot in metadata.snapshots}
     if before.schema is None or None in used:  # version 1 need not say it
         return frozenset()
     replaced = {one for one in metadata.schemas if one < before.schema}
@@ -84,7 +89,7 @@ def _schemas(metadata: TableMetadata, before: Snapshot) -> frozenset[int]:
 def _specs(metadata: TableMetadata, before: Snapshot, specs_of: Callable[[Snapshot], frozenset[int]]) -> frozenset[int]:
     if len(metadata.specs) == 1:
         return frozenset()
-    replaced = {one for one in metadata.specs if one < max(specs_of(before), default=-1)}
+    replaced = {spec for spec in metadata.specs if spec < max(specs_of(before), default=-1)}
     used = frozenset[int]().union(*map(specs_of, metadata.snapshots)) if replaced else frozenset()
     return frozenset(replaced - used - {metadata.default_spec})
 
@@ -108,7 +113,7 @@ class LostManifest:
 
     def holder(self, metadata: TableMetadata) -> str:
         """Return the snapshot that has lost the file, with its names. If there are several, it is one with a name."""
-        first = min(self.snapshots, key=lambda one: not _names(metadata, [one]))
+        first = min(self.snapshots, key=lambda snapshot: not _names(metadata, [snapshot]))
         names = ", ".join(_names(metadata, [first]))
         return f"snapshot {first} ({names})" if names else f"snapshot {first}"
 
@@ -129,7 +134,7 @@ class LostManifest:
         restore = _DAMAGED if self.is_damaged else RESTORED
         if metadata.current in self.snapshots:
             return f"{restore}. The current snapshot needs it"
-        named = [one for one in self.snapshots if _names(metadata, [one])]
+        named = [snapshot for snapshot in self.snapshots if _names(metadata, [snapshot])]
         ids = (named or self.snapshots)[:_MOST]
         names, listed = _names(metadata, ids), ", ".join(map(str, ids))
         first = f"remove {' and '.join(names)}, and then " if names else ""

@@ -337,8 +337,8 @@ class Tallies:
         """
         known = self if self.how == how else Tallies()
         alike: dict[int, list[tuple[str, ManifestDigest]]] = {}
-        for one in digests.items():
-            alike.setdefault(len(one[1]).bit_length() // 2, []).append(one)
+        for item in digests.items():
+            alike.setdefault(len(item[1]).bit_length() // 2, []).append(item)
         bundles = {kind: _bundles(len(some), known.bundles.get(kind)) for kind, some in alike.items()}
         sorted_in: dict[tuple[int, int], list[ManifestDigest]] = {}
         for kind, some in alike.items():

@@ -155,7 +155,7 @@ def origin_of(content: bytes, path: str) -> Origin:
     fields = container.schema.written.get("fields", ()) if isinstance(container.schema.written, Mapping) else ()
     parent = container.about.get("parent-snapshot-id", b"").decode("ascii", "replace")
     return Origin(
-        is_list=any(one.get("name") == "manifest_path" for one in fields),
+        is_list=any(field.get("name") == "manifest_path" for field in fields),
         parent=int(parent) if parent.isascii() and parent.isdigit() else None,
         is_whole=content.endswith(container.sync),
     )

@@ -56,7 +56,7 @@ class Partitions:
         if key not in self._known:
             named = {self._names.get(name, name): value for name, value in values.items()}
             order = {one.name: at for at, one in enumerate(self._fields)}
-            in_order = dict(sorted(named.items(), key=lambda one: order.get(one[0], len(order))))
+            in_order = dict(sorted(named.items(), key=lambda item: order.get(item[0], len(order))))
             self._known[key] = partition_path(in_order, self._fields, self._kinds)
         return self._known[key]
 
@@ -93,7 +93,7 @@ def partition_path(
     """
     if not values:
         return ""
-    transforms = {one.name: one.transform for one in fields}
+    transforms = {field.name: field.transform for field in fields}
     known = kinds or {}
     return "/".join(
         f"{_cut(name)}={_text(value, transforms.get(name, ''), known.get(name))}" for name, value in values.items()
@@ -194,4 +194,4 @@ def _type_of(field: Mapping[str, Any]) -> Kind:
     """Return a field's type without the null of an optional field."""
     kind = field.get("type")
     branches = kind if isinstance(kind, list) else [kind]
-    return next((one for one in branches if isinstance(one, Mapping)), {})
+    return next((branch for branch in branches if isinstance(branch, Mapping)), {})

@@ -38,7 +38,7 @@ def timeline_of(metadata: TableMetadata, plans: Iterable[Instant] = ()) -> Timel
     They are on other branches, or were rolled back or staged. Snapshots do not expire in order, because tags and
     branches keep theirs.
     """
-    of_main = {one.id for one in metadata.ancestors(metadata.current)}
+    of_main = {ancestor.id for ancestor in metadata.ancestors(metadata.current)}
     committed = (instant_of(one, of_main=one.id in of_main) for one in _shown(metadata.snapshots))
     instants = sorted([*committed, *plans, *_of_statistics(metadata)], key=lambda instant: instant.time)
     return Timeline(instants=tuple(instants), oldest_leave_first=False)

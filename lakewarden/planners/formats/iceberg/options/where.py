@@ -56,14 +56,17 @@ class Where:
     @property
     def fields(self) -> frozenset[str]:
         """Return the partition fields that the predicate names."""
-        return frozenset(one.field for one in self.conditions)
+        return frozenset(condition.field for condition in self.conditions)
 
     def matches(self, partition: str) -> bool:
         """Whether a partition fits, by its name (`day=2026-01-01/region=eu`). A partition that lacks one of the fields
         does not fit.
         """
         values = {unquote_plus(name): text for name, _, text in (part.partition("=") for part in partition.split("/"))}
-        return all(one.field in values and one.holds(_value(values[one.field])) for one in self.conditions)
+        return all(
+            condition.field in values and condition.holds(_value(values[condition.field]))
+            for condition in self.conditions
+        )
 
 
 def _value(text: str) -> str | None:

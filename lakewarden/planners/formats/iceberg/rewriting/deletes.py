@@ -88,7 +88,7 @@ def _job(snapshot: Snapshot) -> str:
 def are_expected(files: Iterable[LiveFile], metadata: TableMetadata) -> bool:
     """Whether the table has equality deletes, or its snapshots say that it had some."""
     return any(file.content is FileContent.EQUALITY_DELETES for file in files) or any(
-        one.count(_ADDED) for one in metadata.snapshots
+        snapshot.count(_ADDED) for snapshot in metadata.snapshots
     )
 
 
@@ -255,12 +255,14 @@ def refusal(
     The snapshot must not remove a delete file that is newer than the plan. Since the plan, no row may have been deleted
     by a spec in `left`. Raises CorruptMetadataError, VanishedError and TemporaryError.
     """
-    of_deletes = [one for one in manifests if one.of_deletes]
-    for one in of_deletes:
-        has_partitions = not is_unpartitioned(metadata.specs.get(one.spec, ()))
-        if one.spec in planned.left and has_partitions and one.sequence > planned.sequence:
-            return f"since the plan, rows were deleted by partition spec {one.spec}, and the rewrite takes files of it"
-    changed = [one for one in of_deletes if one.added_by == snapshot]
+    of_deletes = [manifest for manifest in manifests if manifest.of_deletes]
+    for delete in of_deletes:
+        has_partitions = not is_unpartitioned(metadata.specs.get(delete.spec, ()))
+        if delete.spec in planned.left and has_partitions and delete.sequence > planned.sequence:
+            return (
+                f"since the plan, rows were deleted by partition spec {delete.spec}, and the rewrite takes files of it"
+            )
+    changed = [delete for delete in of_deletes if delete.added_by == snapshot]
     for file in files_of(changed, metadata, storage):
         if file.status is EntryStatus.DELETED and not (file.sequence is not None and file.sequence <= planned.sequence):
             return "every file would be rewritten, and deletes be lost that were committed since the plan"

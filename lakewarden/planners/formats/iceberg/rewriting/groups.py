@@ -206,17 +206,17 @@ class _Deletes:
         self._positions: dict[tuple[int, str], list[int]] = defaultdict(list)
         self._of_file: dict[int, list[LiveFile]] = defaultdict(list)
         self._vectors: dict[int, LiveFile] = {}
-        for one in deletes:
-            if one.references is not None and one.is_vector:
-                self._vectors[one.references] = one
-            elif one.references is not None and one.content is FileContent.POSITION_DELETES:
-                self._of_file[one.references].append(one)
-            elif one.content is FileContent.POSITION_DELETES:
-                self._positions[one.spec, one.partition].append(one.sequence)
-            elif is_unpartitioned(specs.get(one.spec, ())):
-                self._everywhere.append(one.sequence)
+        for delete in deletes:
+            if delete.references is not None and delete.is_vector:
+                self._vectors[delete.references] = delete
+            elif delete.references is not None and delete.content is FileContent.POSITION_DELETES:
+                self._of_file[delete.references].append(delete)
+            elif delete.content is FileContent.POSITION_DELETES:
+                self._positions[delete.spec, delete.partition].append(delete.sequence)
+            elif is_unpartitioned(specs.get(delete.spec, ())):
+                self._everywhere.append(delete.sequence)
             else:
-                self._equality[one.spec, one.partition].append(one.sequence)
+                self._equality[delete.spec, delete.partition].append(delete.sequence)
         for sequences in (self._everywhere, *self._equality.values(), *self._positions.values()):
             sequences.sort()
 
@@ -241,7 +241,7 @@ def _after(sequences: Sequence[int], file: LiveFile) -> int:
 
 def is_unpartitioned(fields: Iterable[PartitionField]) -> bool:
     """Whether a spec with these fields puts all files into one partition."""
-    return all(one.transform == "void" for one in fields)
+    return all(field.transform == "void" for field in fields)
 
 
 # The sizes of the new files of a group, by the rules of `SizeBasedFileRewritePlanner` of Iceberg 1.11.0. Pure.

@@ -80,7 +80,11 @@ def selection(
             raise UnknownFieldError(f"where asks for {unknown[0]}, which the table is not partitioned by ({has})")
     if not options.min_file_age:
         return Selection(where=where, reach=reach)
-    young = [one for one in metadata.snapshots if one.operation != "replace" and now < one.at + options.min_file_age]
+    young = [
+        snapshot
+        for snapshot in metadata.snapshots
+        if snapshot.operation != "replace" and now < snapshot.at + options.min_file_age
+    ]
     return Selection(
         where=where,
         young=frozenset(one.id for one in young),

@@ -77,7 +77,7 @@ def recent_updates(
     if not updates:
         return ()
     quiet = max(options.quiet_for, options.quiet_intervals * (interval or timedelta()))
-    return tuple(one for one in updates if updates[0].at - one.at <= quiet)
+    return tuple(update for update in updates if updates[0].at - update.at <= quiet)
 
 
 def newest_updates(touched: Iterable[tuple[Snapshot, frozenset[str]]]) -> dict[str, Touch]:
@@ -122,7 +122,7 @@ class _Writers:
 
     def __init__(self, metadata: TableMetadata) -> None:
         writes = metadata.writes()
-        self._writes = {one.id: one for one in writes}
+        self._writes = {write.id: write for write in writes}
         self._oldest_first = writes[::-1]
         self._touches: dict[int, Touch] = {}
 

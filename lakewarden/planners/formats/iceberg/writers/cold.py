@@ -89,7 +89,7 @@ def with_rhythm(
     A commit that changes rows adds new files in the partitions that it touches. They stay until they are rewritten. A
     partition without such files is none that a rewrite would take. `updates` are main's commits of that kind.
     """
-    by_id = {one.id: one for one in updates}
+    by_id = {update.id: update for update in updates}
     seen: dict[str, set[int]] = {}
     for file in files:
         if file.snapshot in by_id:
@@ -111,7 +111,7 @@ def with_new_ones(
     """
     if not updated:
         return updated
-    by_id = {one.id: one for one in writes}
+    by_id = {write.id: write for write in writes}
     made_by: dict[str, set[int]] = {}
     for file in files:
         if file.partition not in updated:

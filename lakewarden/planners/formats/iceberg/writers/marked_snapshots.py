@@ -70,7 +70,7 @@ def _marks_in(snapshot: Snapshot, ignored: Sequence[str]) -> Iterator[SinkMark]:
 
 
 def _newest_first(metadata: TableMetadata) -> Iterator[Snapshot]:
-    return iter(sorted(metadata.snapshots, key=lambda one: (one.sequence, one.at), reverse=True))
+    return iter(sorted(metadata.snapshots, key=lambda snapshot: (snapshot.sequence, snapshot.at), reverse=True))
 
 
 def needed_by_sinks(metadata: TableMetadata, table_options: IcebergTableOptions) -> Mapping[int, datetime]:
@@ -85,7 +85,7 @@ def needed_by_sinks(metadata: TableMetadata, table_options: IcebergTableOptions)
     until = dict(ends.pop(None, {}))
     for ref in metadata.refs:
         marked, latest = ends.get(ref.name, {}) if ref.is_branch else {}, None
-        for one_id in reversed([one.id for one in metadata.ancestors(ref.snapshot)] if marked else []):
+        for one_id in reversed([ancestor.id for ancestor in metadata.ancestors(ref.snapshot)] if marked else []):
             latest = max(filter(None, (latest, marked.get(one_id))), default=None)
             if latest is not None:
                 until[one_id] = max(latest, until.get(one_id, latest))

@@ -196,7 +196,7 @@ def _of_others(table: Table, facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table in which another program has just compacted."""
     options = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
     since = facts.now - options.left_alone_for
-    found = [one for one in facts.history.snapshots if one.at > since and _collides(one, facts)]
+    found = [snapshot for snapshot in facts.history.snapshots if snapshot.at > since and _collides(snapshot, facts)]
     if not found:
         return None
     last = found[-1]
@@ -309,7 +309,10 @@ def first_hidden(facts: NeedFacts) -> Snapshot | None:
         return None
     compacted = _compacted(facts)
     snapshots = facts.history.snapshots
-    return next((one for one in snapshots if (compacted is None or one.id > compacted.id) and one.is_write), None)
+    return next(
+        (snapshot for snapshot in snapshots if (compacted is None or snapshot.id > compacted.id) and snapshot.is_write),
+        None,
+    )
 
 
 def unseen_since(facts: NeedFacts) -> Mapping[Service, datetime]:
@@ -323,5 +326,9 @@ def unseen_since(facts: NeedFacts) -> Mapping[Service, datetime]:
 
 
 def _compacted(facts: NeedFacts) -> Snapshot | None:
-    compactions = (one for one in facts.history.snapshots if one.is_compaction and one.id not in facts.since.idle)
-    return max(compactions, key=lambda one: one.id, default=None)
+    compactions = (
+        snapshot
+        for snapshot in facts.history.snapshots
+        if snapshot.is_compaction and snapshot.id not in facts.since.idle
+    )
+    return max(compactions, key=lambda compaction: compaction.id, default=None)

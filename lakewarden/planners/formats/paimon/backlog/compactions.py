@@ -58,7 +58,7 @@ class Compactions:
 
     def since(self, history: History) -> SinceCompaction:
         """Return what came after the last full compaction."""
-        made = [one for one in reversed(history.snapshots) if one.is_compaction]
+        made = [snapshot for snapshot in reversed(history.snapshots) if snapshot.is_compaction]
         last, idle = self._looked_through(made)
         found = [one for one in made if one.id not in idle]
         kept = {one.delta for one in made}
@@ -116,7 +116,7 @@ class Compactions:
 
 
 def _writes(snapshots: Sequence[Snapshot], after: int) -> Sequence[Snapshot]:
-    return [one for one in snapshots if one.id > after and one.is_write]
+    return [snapshot for snapshot in snapshots if snapshot.id > after and snapshot.is_write]
 
 
 # The buckets of a table, with their sorted runs.
@@ -171,21 +171,21 @@ def holdings_of(totals: Totals, schema: Schema) -> Holdings:
     """Return what the sums of the manifests hold."""
     buckets = buckets_of(totals)
     keyed, options = schema.has_key, schema.options
-    pending = [one for one in buckets if is_pending(one, schema)]
+    pending = [bucket for bucket in buckets if is_pending(bucket, schema)]
     return Holdings(
-        files=sum(one.files for one in buckets),
-        bytes=sum(one.bytes for one in buckets),
+        files=sum(bucket.files for bucket in buckets),
+        bytes=sum(bucket.bytes for bucket in buckets),
         rows=sum(tally.rows for tally in totals.values()),
-        small=sum(one.small for one in buckets),
-        level_0=sum(one.level_0 for one in buckets) if keyed else 0,
-        partitions=len({one.partition for one in buckets}),
+        small=sum(bucket.small for bucket in buckets),
+        level_0=sum(bucket.level_0 for bucket in buckets) if keyed else 0,
+        partitions=len({bucket.partition for bucket in buckets}),
         buckets=len(buckets),
-        most_runs=max((one.runs for one in buckets), default=0) if keyed else 0,
+        most_runs=max((bucket.runs for bucket in buckets), default=0) if keyed else 0,
         pending=len(pending),
         pending_files=sum(one.files if keyed else one.small for one in pending),
         pending_bytes=sum(one.bytes for one in pending),
         pending_small=sum(one.small for one in pending),
-        at_trigger=sum(one.runs >= options.trigger for one in buckets) if keyed else 0,
+        at_trigger=sum(bucket.runs >= options.trigger for bucket in buckets) if keyed else 0,
         fullest=max(pending, key=lambda one: (one.runs if keyed else one.small, one.bytes, one), default=None),
     )
 

@@ -47,9 +47,9 @@ def changed(totals: Totals, *, came: Iterable[Digest], went: Iterable[Digest]) -
     sums = dict(totals)
     touched: set[Key] = set()
     for digests, sign in ((came, 1), (went, -1)):
-        for one in digests:
-            touched.update(one.tallies)
-            _add(sums, one.tallies, sign)
+        for digest in digests:
+            touched.update(digest.tallies)
+            _add(sums, digest.tallies, sign)
     for key in touched:
         tally = sums[key]
         if min(tally) < 0 or (not tally.files and any(tally)) or tally.small > tally.files:
@@ -145,18 +145,21 @@ class ManifestReading:
         if snapshot is None:
             return Files()
         manifests = (*self.listed(snapshot.base, snapshot.base_size), *self.listed(snapshot.delta, snapshot.delta_size))
-        if len({one.name for one in manifests}) < len(manifests):
+        if len({manifest.name for manifest in manifests}) < len(manifests):
             raise CorruptMetadataError(f"{self._file(snapshot.delta)} names a manifest of {snapshot.base}: {REMEDY}")
         known = self.remembered.digests if self.remembered.small == self.small else {}
-        self.digests.update((one.name, known[one.name]) for one in manifests if one.name in known)
+        self.digests.update((manifest.name, known[manifest.name]) for manifest in manifests if manifest.name in known)
         self.sums = sum(len(one.tallies) for one in self.digests.values())
-        came = {one.name: digest for one, digest in self.read([one for one in manifests if one.name not in known])}
+        came = {
+            one.name: digest
+            for one, digest in self.read([manifest for manifest in manifests if manifest.name not in known])
+        }
         self.digests.update(came)
         left = len(manifests) - len(self.digests)
         return Files(
             totals=None if left else self._summed(known, came, snapshot),
             manifests=len(manifests),
-            mergeable=sum(one.size < self.small_manifest or one.deleted > 0 for one in manifests),
+            mergeable=sum(manifest.size < self.small_manifest or manifest.deleted > 0 for manifest in manifests),
             external=sum(one.external for one in self.digests.values()),
             has_row_ids=any(one.has_row_ids for one in self.digests.values()),
             unknown=tuple(sorted(frozenset[str]().union(*(one.unknown for one in self.digests.values())))),
@@ -171,7 +174,7 @@ class ManifestReading:
 
     def read(self, manifests: Sequence[ManifestMeta]) -> Iterator[tuple[ManifestMeta, Digest]]:
         """Yield manifests with their digests, as many as there is time for."""
-        by_file = {self._file(one.name): one for one in manifests}
+        by_file = {self._file(manifest.name): manifest for manifest in manifests}
         for place, (file, content) in enumerate(contents(by_file, self.storage)):
             if isinstance(content, LakewardenError):
                 raise content
@@ -286,16 +289,16 @@ def changes_of(reading: ManifestReading, history: History, known: dict[str, froz
         return None
     came: dict[bytes, Came] = {}
     first, since = newest.id + 1, newest.at
-    for one in reversed(history.snapshots):
-        since = one.at
-        if one.is_write:
-            partitions = known.get(one.delta) if one.delta in known else _looked_at(one, reading)
+    for snapshot in reversed(history.snapshots):
+        since = snapshot.at
+        if snapshot.is_write:
+            partitions = known.get(snapshot.delta) if snapshot.delta in known else _looked_at(snapshot, reading)
             if partitions is None:
                 break
-            known[one.delta] = partitions
+            known[snapshot.delta] = partitions
             for partition in partitions:
-                came.setdefault(partition, Came(one.id, one.at))
-        first = one.id
+                came.setdefault(partition, Came(snapshot.id, snapshot.at))
+        first = snapshot.id
     kept = {one.delta for one in history.snapshots}
     for name in [name for name in known if name not in kept]:
         del known[name]
@@ -308,10 +311,13 @@ def _looked_at(snapshot: Snapshot, reading: ManifestReading) -> frozenset[bytes]
     try:
         manifests = reading.listed(snapshot.delta, snapshot.delta_size)
         known = reading.digests
-        new = list(reading.read([one for one in manifests if one.name not in known]))
+        new = list(reading.read([manifest for manifest in manifests if manifest.name not in known]))
     except VanishedError:  # it was expired meanwhile
         return None
-    digests = [*(digest for _, digest in new), *(known[one.name] for one in manifests if one.name in known)]
+    digests = [
+        *(digest for _, digest in new),
+        *(known[manifest.name] for manifest in manifests if manifest.name in known),
+    ]
     if len(digests) < len(manifests):
         return None
     return frozenset(partition for digest in digests for partition, _, _ in digest.added)
@@ -319,8 +325,8 @@ def _looked_at(snapshot: Snapshot, reading: ManifestReading) -> frozenset[bytes]
 
 def _newest(digests: Iterable[Digest]) -> Mapping[bytes, int]:
     found: dict[bytes, int] = {}
-    for one in digests:
-        for partition, created in one.created.items():
+    for digest in digests:
+        for partition, created in digest.created.items():
             if created > found.get(partition, 0):
                 found[partition] = created
     return found

@@ -88,7 +88,7 @@ def needs_of(facts: NeedFacts, rule: Rule, *, minor: bool = False, last_orphans:
             reason=f"{facts.mergeable} of {facts.manifests} manifests are small or delete files: there is nothing to "
             "merge"
         )
-    writes = sum(one.is_write for one in facts.history.snapshots)
+    writes = sum(snapshot.is_write for snapshot in facts.history.snapshots)
     backlogs |= dict.fromkeys(REFUSED, Backlog(commits=writes, commits_since_request=writes))
     waits = None if last_orphans is None else last_orphans.waits_until
     later = [at for at in (retention.next_at, waits) if at is not None and at > facts.now]
@@ -99,7 +99,7 @@ def _orphans(facts: NeedFacts, last: LastRun | None) -> Backlog:
     """Count the writes since the last run. Unknown files that may go by now count as one: the table may have no more
     writers.
     """
-    writes = [one.at for one in facts.history.snapshots if one.is_write]
+    writes = [snapshot.at for snapshot in facts.history.snapshots if snapshot.is_write]
     if last is None:
         return Backlog(
             commits=len(writes), commits_since_request=len(writes), since=min(writes, default=None), exact=True

@@ -38,7 +38,7 @@ def of_compaction(facts: NeedFacts) -> Iterator[str]:
         vectors = counted(facts.index.vectors, "deletion vector")
         yield f"{vectors} in {counted(facts.index.vector_files, 'index file')}{rows}"
     if options.changelog_producer != "none":
-        made = sum(one.changelog is not None for one in facts.history.snapshots)
+        made = sum(snapshot.changelog is not None for snapshot in facts.history.snapshots)
         yield f"changelog-producer is {options.changelog_producer}: {counted(made, 'changelog')} of snapshots"
     if options.full_every is not None:
         yield f"full-compaction.delta-commits is {options.full_every}"
@@ -83,7 +83,7 @@ def _named(bucket: Bucket, facts: NeedFacts) -> str:
 
 
 def _who_compacts(facts: NeedFacts) -> str:
-    itself = [one.name for one in facts.users if one.compacts]
+    itself = [user.name for user in facts.users if user.compacts]
     if itself:
         return f"write-only is {_switch(facts)}, and writers compact by themselves: {_some(itself)}"
     if facts.schema.options.write_only:
@@ -93,7 +93,7 @@ def _who_compacts(facts: NeedFacts) -> str:
 
 def _without_order(facts: NeedFacts) -> Iterator[str]:
     """Yield the hazard of two jobs that write the same keys at once: both count on from the same sequence number."""
-    jobs = sum(one.writes and run_of(one.name) is None for one in facts.users)
+    jobs = sum(user.writes and run_of(user.name) is None for user in facts.users)
     if facts.schema.has_key and not facts.schema.options.has_sequence_field and jobs > 1:
         yield (
             f"{jobs} commit users write it, and it has no sequence.field. If two jobs write a key at the same time, "
@@ -134,10 +134,10 @@ def of_clean(facts: NeedFacts, rule: Rule) -> Iterator[str]:
     if retention.held_by is not None:
         yield f"{retention.held_by} holds snapshots that else could expire"
     if references.tags:
-        tags = [f"{one.name} ({one.snapshot})" for one in references.tags]
+        tags = [f"{tag.name} ({tag.snapshot})" for tag in references.tags]
         yield f"{counted(len(tags), 'tag')}: {_some(tags)}"
     if references.branches:
-        branches = [f"{one.name} ({one.snapshot or 'no snapshot'})" for one in references.branches]
+        branches = [f"{branch.name} ({branch.snapshot or 'no snapshot'})" for branch in references.branches]
         yield f"{counted(len(branches), 'branch')}: {_some(branches)}"
     if references.changelogs:
         yield (
@@ -150,7 +150,7 @@ def of_clean(facts: NeedFacts, rule: Rule) -> Iterator[str]:
 
 
 def _of_users(facts: NeedFacts) -> Iterator[str]:
-    streaming = [one for one in facts.users if one.is_streaming]
+    streaming = [user for user in facts.users if user.is_streaming]
     for one in streaming[:_MOST]:
         yield (
             f"the streaming job with the commit user {one.name[:80]} committed {one.newest.identifier} last, in "
@@ -158,7 +158,7 @@ def _of_users(facts: NeedFacts) -> Iterator[str]:
         )
     if len(streaming) > _MOST:
         yield f"{len(streaming) - _MOST} more streaming jobs have committed"
-    batch = sum(not one.is_streaming and run_of(one.name) is None for one in facts.users)
+    batch = sum(not user.is_streaming and run_of(user.name) is None for user in facts.users)
     if batch:
         yield counted(batch, "commit user of batch jobs", "commit users of batch jobs")
 
@@ -179,14 +179,14 @@ def readers_of(facts: NeedFacts) -> tuple[ReaderPosition, ...]:
     newest = facts.history.newest
     if newest is None:
         return ()
-    at = {one.id: one.at for one in facts.history.snapshots}
+    at = {snapshot.id: snapshot.at for snapshot in facts.history.snapshots}
     return tuple(
         ReaderPosition(
-            name=one.name,
-            at=f"snapshot {one.next}",
-            behind=max(0, newest.id - max(one.next, facts.history.oldest) + 1),
-            unread_since=at.get(one.next),
-            needs=time_of(one.next) if facts.history.oldest <= one.next <= newest.id else None,
+            name=consumer.name,
+            at=f"snapshot {consumer.next}",
+            behind=max(0, newest.id - max(consumer.next, facts.history.oldest) + 1),
+            unread_since=at.get(consumer.next),
+            needs=time_of(consumer.next) if facts.history.oldest <= consumer.next <= newest.id else None,
         )
-        for one in facts.references.consumers
+        for consumer in facts.references.consumers
     )

@@ -169,7 +169,9 @@ def _databases(name: str, warehouse: str, storage: Storage) -> list[str]:
         raise PermanentError(f"the catalog {name} has no folder {warehouse}") from None
     if not entries:
         raise TemporaryError(f"{warehouse} of the catalog {name} has no entry: is it mounted?")
-    names = (one.name.removesuffix(_DATABASE) for one in entries if one.is_folder and one.name.endswith(_DATABASE))
+    names = (
+        entry.name.removesuffix(_DATABASE) for entry in entries if entry.is_folder and entry.name.endswith(_DATABASE)
+    )
     return sorted(one for one in names if one and "." not in one)
 
 

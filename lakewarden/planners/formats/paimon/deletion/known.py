@@ -121,7 +121,7 @@ class KnownNames:
     def _manifests(self, listed: Iterable[ManifestMeta], *, whole: bool) -> bool:
         """Add manifests with the files that they name. Return whether all of them could be read."""
         metas = {self._file(one.name): one for one in listed if one.name not in self._read}
-        self._add(one.name for one in metas.values())
+        self._add(meta.name for meta in metas.values())
         all_there = True
         for file, content in contents(metas, self._storage):
             if isinstance(content, VanishedError) and not whole:

@@ -45,27 +45,27 @@ class FileNames:
 
     def added(self, snapshot: Snapshot) -> set[str]:
         """Return the data files that a snapshot has added."""
-        return {name for one in self._entries(self._delta(snapshot)) if one.is_added for name in one.names}
+        return {name for entry in self._entries(self._delta(snapshot)) if entry.is_added for name in entry.names}
 
     def deleted(self, snapshot: Snapshot) -> set[str]:
         """Return the data files that a snapshot needs no more and the one before it did. A file that only moves to
         another level is deleted and added.
         """
         entries = self._entries(self._delta(snapshot))
-        gone = {name for one in entries if not one.is_added for name in one.names}
-        return gone - {name for one in entries if one.is_added for name in one.names}
+        gone = {name for entry in entries if not entry.is_added for name in entry.names}
+        return gone - {name for entry in entries if entry.is_added for name in entry.names}
 
     def changelog(self, snapshot: Snapshot) -> set[str]:
         """Return the files of a snapshot's changelog."""
         if snapshot.changelog is None:
             return set()
         entries = self._entries(self.listed(snapshot.changelog, None))
-        return {name for one in entries for name in one.names}
+        return {name for entry in entries for name in entry.names}
 
     def named(self, snapshot: Snapshot) -> set[str]:
         """Return every data file that any list of a snapshot names, needed or not."""
         entries = self._entries([*self.listed(snapshot.base, snapshot.base_size), *self._delta(snapshot)])
-        return {name for one in entries for name in one.names} | self.changelog(snapshot)
+        return {name for entry in entries for name in entry.names} | self.changelog(snapshot)
 
     def metadata(self, snapshot: Snapshot) -> tuple[str, ...]:
         """Return the files of a snapshot that are no data, by their paths below the table: those that are named by
@@ -170,7 +170,7 @@ class Naming:
 
 def naming_of(schema: Schema) -> Naming:
     """Return the names of a table with this schema."""
-    prefixes = "|".join(re.escape(one) for one in schema.options.prefixes)
+    prefixes = "|".join(re.escape(prefix) for prefix in schema.options.prefixes)
     numbered = f"(?:{prefixes}){_UUID}-[0-9]+"
     whole = rf"(?:\.(?:{_COMPRESSION}))?\.(?:{_FORMAT})"
     return Naming(

@@ -147,7 +147,7 @@ def misleading_hint(location: str, storage: Storage, history: History) -> int | 
 
 def _require_gap(folder: str, number: int, entries: Mapping[int, FileEntry], storage: Storage) -> None:
     """Raise TemporaryError where the snapshot below the oldest is there, and the listing leaves it out."""
-    if not any(one < number for one in entries):
+    if not any(entry < number for entry in entries):
         return
     try:
         storage.version(f"{folder}/snapshot-{number}")
@@ -288,16 +288,16 @@ class Holding:
             tags=tags,
             branches=branches,
             consumers=consumers,
-            changelogs=tuple(sorted(int(one[1]) for one in changelogs if one)),
+            changelogs=tuple(sorted(int(changelog[1]) for changelog in changelogs if changelog)),
             left=self._left,
         )
 
     def _entries(self, folder: str, named: re.Pattern[str]) -> Sequence[FileEntry]:
         found = listed(f"{self._location}/{folder}", self._storage)
         entries = [one for one in found if named.fullmatch(one.name) and not is_of_success_files(one)]
-        entries.sort(key=lambda one: (one.modified, one.name))
+        entries.sort(key=lambda entry: (entry.modified, entry.name))
         self._left += max(0, len(entries) - MOST)
-        return sorted(entries[-MOST:], key=lambda one: one.name)
+        return sorted(entries[-MOST:], key=lambda entry: entry.name)
 
     def _read(self, folder: str, named: re.Pattern[str], parse: Callable[[bytes, str], _T]) -> Iterator[_T]:
         at = f"{self._location}/{folder}"
@@ -312,7 +312,8 @@ class Holding:
         folder = f"{self._location}/branch/{entry.name}/snapshot"
         numbers = (SNAPSHOT.fullmatch(one.name) for one in listed(folder, self._storage))
         return Branch(
-            name=entry.name.removeprefix("branch-"), snapshot=max((int(one[1]) for one in numbers if one), default=None)
+            name=entry.name.removeprefix("branch-"),
+            snapshot=max((int(number[1]) for number in numbers if number), default=None),
         )
 
 

@@ -190,7 +190,7 @@ def partition_options(raw: Mapping[str, str]) -> PartitionOptions:
         expiration_strategy=raw.get("partition.expiration-strategy", BY_VALUES),
         timestamp_pattern=raw.get("partition.timestamp-pattern"),
         timestamp_formatter=raw.get("partition.timestamp-formatter"),
-        mark_done=tuple(one for one in actions if one),
+        mark_done=tuple(action for action in actions if action),
         default_name=raw.get("partition.default-name", DEFAULT_NAME),
         legacy_names=raw.get("partition.legacy-name", "true").lower() == "true",
         in_metastore=raw.get("metastore.partitioned-table", "false").lower() == "true",

@@ -90,11 +90,11 @@ def resting(
     reason.
     """
     done, waiting = list[PaimonPartition](), list[tuple[PaimonPartition, Waits]]()
-    for one in partitions:
-        why = why_waiting(one, changes, rule, now)
+    for partition in partitions:
+        why = why_waiting(partition, changes, rule, now)
         if why is None:
-            done.append(one)
+            done.append(partition)
         else:
-            waiting.append((one, why))
+            waiting.append((partition, why))
     done.sort(key=lambda one: (changes.latest(one.row), one.row))
     return done, waiting

@@ -72,18 +72,20 @@ def term_of(schema: Schema, options: TtlOptions, table: PaimonTableOptions) -> P
 def expired(partitions: Iterable[PaimonPartition], changes: Changes, term: PartitionTerm, now: datetime) -> Expired:
     """Judge every partition."""
     gone, kept, later = list[tuple[datetime, PaimonPartition]](), list[tuple[PaimonPartition, str]](), list[datetime]()
-    for one in partitions:
-        at = _expires_at(one, changes, term)
+    for partition in partitions:
+        at = _expires_at(partition, changes, term)
         if at is None:
             continue
-        until = changes.latest(one.row) + term.outage
+        until = changes.latest(partition.row) + term.outage
         if now <= at:
             later.append(max(at, until))
         elif now <= until:
-            kept.append((one, f"rows may have come into it within longest_outage ({format_duration(term.outage)})"))
+            kept.append(
+                (partition, f"rows may have come into it within longest_outage ({format_duration(term.outage)})")
+            )
             later.append(until)
         else:
-            gone.append((at, one))
+            gone.append((at, partition))
     gone.sort(key=lambda pair: (pair[0], pair[1].row))
     return Expired(gone=gone, kept=kept, next_at=min(later, default=None))
 
@@ -205,7 +207,7 @@ def _backlog(partitions: Sequence[PaimonPartition], since: datetime, *, exact: b
         commits_since_request=len(partitions),
         since=since,
         since_request=since,
-        files=sum(one.files for one in partitions),
-        bytes=sum(one.bytes for one in partitions),
+        files=sum(partition.files for partition in partitions),
+        bytes=sum(partition.bytes for partition in partitions),
         exact=exact,
     )

@@ -42,9 +42,9 @@ def name_of(row: bytes, schema: Schema) -> PartitionName | None:
         values = exact_values(row, types)
     except ValueError:
         return None
-    if not keys or any(one is None or not one.strip() or one == options.default_name for one in values):
+    if not keys or any(value is None or not value.strip() or value == options.default_name for value in values):
         return None
-    texts = [str(one) for one in values]
+    texts = [str(value) for value in values]
     stored = [
         str((date.fromisoformat(text) - _EPOCH).days) if kind == "DATE" and options.legacy_names else text
         for text, kind in zip(texts, types, strict=True)
@@ -113,7 +113,7 @@ def marker_file(location: str, partition: PaimonPartition) -> str:
 
 def read_markers(location: str, partitions: Iterable[PaimonPartition], storage: Storage) -> Mapping[bytes, Done]:
     """Return the markers of partitions that have one. Raises TemporaryError."""
-    rows = {marker_file(location, one): one.row for one in partitions if one.name is not None}
+    rows = {marker_file(location, partition): partition.row for partition in partitions if partition.name is not None}
     read = read_ahead(rows, lambda file: _read(file, storage))
     return {rows[file]: done for file, done in read if done is not None}
 

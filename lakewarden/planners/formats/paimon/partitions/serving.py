@@ -46,7 +46,7 @@ class Served:
     @property
     def changes_at(self) -> datetime | None:
         """Return when time alone may change any of it."""
-        return min((one.changes_at for one in self.needs.values() if one.changes_at is not None), default=None)
+        return min((need.changes_at for need in self.needs.values() if need.changes_at is not None), default=None)
 
 
 def is_served(table: Table) -> bool:

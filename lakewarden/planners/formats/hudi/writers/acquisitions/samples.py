@@ -122,7 +122,7 @@ def _in_a_folder(folder: str, storage: Storage) -> LockSample:
         return LockSample()
     if changed is None:
         raise TemporaryError(f"the folder {folder} does not tell when the lock in it came and went")
-    held = any(one.name == _FILESYSTEM_FILE for one in _entries(folder, storage))
+    held = any(entry.name == _FILESYSTEM_FILE for entry in _entries(folder, storage))
     return LockSample(number=folder, mark=f"{changed.isoformat()}-{held}", held=held, used_at=changed)
 
 

@@ -81,16 +81,18 @@ class Vended:
 
     def of(self, location: str) -> VendedCredential | None:
         """Return the credential with the longest prefix of a canonical location."""
-        fitting = [one for one in self.credentials if one.covers(location)]
+        fitting = [credential for credential in self.credentials if credential.covers(location)]
         return max(fitting, key=lambda one: len(one.prefix), default=None)
 
     def renewed_at(self, asked_at: float) -> float:
         """Return when credentials of `asked_at` must be renewed, in seconds since the epoch."""
-        return min((_renewed_at(one, asked_at) for one in self.credentials), default=asked_at + SHORTEST_USE)
+        return min(
+            (_renewed_at(credential, asked_at) for credential in self.credentials), default=asked_at + SHORTEST_USE
+        )
 
     def ends_at(self, asked_at: float) -> float:
         """Return when the last of the credentials of `asked_at` ends, in seconds since the epoch."""
-        return max((_ends_at(one, asked_at) for one in self.credentials), default=asked_at)
+        return max((_ends_at(credential, asked_at) for credential in self.credentials), default=asked_at)
 
 
 def _ends_at(credential: VendedCredential, asked_at: float) -> float:
@@ -182,7 +184,7 @@ def _instead(told: Mapping[str, str]) -> str | None:
 def _means(told: Mapping[str, str]) -> Iterator[str]:
     for key in sorted(told):
         if key.startswith(_OF_OTHERS):
-            kind = next(one for one in _OF_OTHERS if key.startswith(one)).rstrip(".")
+            kind = next(OTHER for OTHER in _OF_OTHERS if key.startswith(OTHER)).rstrip(".")
             yield f"hands out {kind}, and Lakewarden takes credentials of S3 alone"
     if told.get(_SIGNS, "").lower() == "true":
         yield f"signs each request to the table's files ({_SIGNS}), which Lakewarden does not use"

@@ -296,8 +296,8 @@ class VendedFiles:
         if now < self._looked_through + 60:
             return
         self._looked_through = now
-        for one in self._tables.values():
-            one.forget_the_ended()
+        for table in self._tables.values():
+            table.forget_the_ended()
 
 
 def _opened(credential: VendedCredential, catalog: RestCatalog, name: str) -> KeyStore:
