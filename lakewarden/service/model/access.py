@@ -59,8 +59,8 @@ _INCLUDED: Mapping[Role, frozenset[Role]] = {
 class Caller:
     """The sender of one request: its name, its role, and the patterns of the tables for which it has the role.
 
-    `key` is the id of its API key, or the issuer and the subject of its token, or the name in its certificate. None
-    without authentication.
+    `key` is the id of its API key, or the issuer and the subject of its token. None without
+    authentication.
     """
 
     name: str
@@ -75,6 +75,12 @@ class Caller:
     def reaches(self, table: str) -> bool:
         """Whether the role counts for a table."""
         return any(fnmatchcase(table, pattern) for pattern in self.tables)
+
+    def may_approve(self, requested_by: str) -> bool:
+        """Say whether the caller may approve a deletion of a run: two persons decide on it. A caller without a key is
+        nobody in particular.
+        """
+        return self.key is None or self.name != requested_by
 
     @property
     def reaches_everything(self) -> bool:
