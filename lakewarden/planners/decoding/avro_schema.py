@@ -143,7 +143,10 @@ class _Schema:
         if full in self.named or full in self.begun:
             raise DamagedError(f"its Avro schema defines {full[:80]} twice")
         self.begun.add(full)
-        fields = [(_text(field["name"]), self.type_of(field["type"], inside, depth + 1)) for field in raw["fields"]]
+        fields = [
+            (_text(avro_field["name"]), self.type_of(avro_field["type"], inside, depth + 1))
+            for avro_field in raw["fields"]
+        ]
         self.begun.remove(full)
         types = [kind for _, kind in fields]
         least = sum(kind.least for kind in types)
