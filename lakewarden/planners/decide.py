@@ -243,8 +243,8 @@ def _since_idle(backlog: Backlog, idle: Idle) -> Backlog:
     )
 
 
-def _later(one: datetime | None, other: datetime | None) -> datetime | None:
-    return max((moment for moment in (one, other) if moment is not None), default=None)
+def _later(first: datetime | None, second: datetime | None) -> datetime | None:
+    return max((moment for moment in (first, second) if moment is not None), default=None)
 
 
 def _unproved(due: Due, lacking: str, now: datetime) -> Blocked:

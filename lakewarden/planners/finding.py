@@ -38,7 +38,7 @@ class _Folder:
 
 def signs() -> Mapping[str, Sign]:
     """Return how the tables of each format are recognised, as far as anything tells them from other folders."""
-    return {name: one.sign for name, one in FORMATS.items() if one.sign is not None}
+    return {name: table_format.sign for name, table_format in FORMATS.items() if table_format.sign is not None}
 
 
 def tables_below(
@@ -54,7 +54,7 @@ def tables_below(
         pattern = PathPattern.of(text)
         if not pattern.parts:
             pattern = PathPattern.of(f"{text.rstrip('/')}/{ANY_DEPTH}")
-        without = [PathPattern.of(one).resolved() for one in exclude]
+        without = [PathPattern.of(exclusion).resolved() for exclusion in exclude]
     except ValueError as wrong:
         raise PermanentError(str(wrong)) from wrong
     return _Search(pattern.resolved(), without, storage, signs, most).found()

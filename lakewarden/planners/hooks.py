@@ -135,8 +135,8 @@ def _first_members(body: bytes) -> Mapping[str, Any]:
 
 
 def _past_space(text: str, at: int) -> int:
-    found = _NO_SPACE.search(text, at)
-    return len(text) if found is None else found.start()
+    match = _NO_SPACE.search(text, at)
+    return len(text) if match is None else match.start()
 
 
 def _after(text: str, at: int, sign: str) -> int | None:

@@ -93,14 +93,20 @@ class Evidence:
         return FROM_SEVERAL_WRITERS if self.several else FROM_ONE_WRITER
 
 
-def judged(known: Evidence | None, reading: LockReading, view: TableView, *, ours_before: bool, busy: bool) -> Evidence:
+def judged(
+    last_evidence: Evidence | None, reading: LockReading, view: TableView, *, ours_before: bool, busy: bool
+) -> Evidence:
     """Return what is known of the lock after one more observation of its table.
 
     `ours_before`: a run may have taken the lock before this daemon started. `busy`: a run may have taken it since the
     last observation was judged. If the table or the lock could not be read whole, the observation proves nothing. The
     next one is compared with the one before.
     """
-    evidence = known if known is not None and known.lock == reading.name else Evidence(lock=reading.name)
+    evidence = (
+        last_evidence
+        if last_evidence is not None and last_evidence.lock == reading.name
+        else Evidence(lock=reading.name)
+    )
     if reading.before is None or reading.after is None:
         return replace(_passed_over(evidence, busy=busy), remark=reading.failure or "")
     if view.faults:
@@ -125,7 +131,7 @@ def judged(known: Evidence | None, reading: LockReading, view: TableView, *, our
 def writers_commits(timeline: Timeline) -> dict[str, Instant]:
     """Return the completed writes that are not Lakewarden's, by their times."""
     done = (instant for instant in timeline.instants if instant.stands_for is InstantKind.WRITE and not instant.pending)
-    return {one.time: one for one in done if one.author is None}
+    return {instant.time: instant for instant in done if instant.author is None}
 
 
 def resumed(evidence: Evidence) -> Evidence:

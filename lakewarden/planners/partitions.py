@@ -29,22 +29,22 @@ def time_pattern(pattern: str) -> re.Pattern[str]:
     """
     parts, fields, place, beside = list[str](), list[str](), 0, ""
     while place < len(pattern):
-        found = _TOKEN.match(pattern, place)
-        if found is None:
+        token = _TOKEN.match(pattern, place)
+        if token is None:
             raise ValueError(f"{shown(pattern)} has a quote without its end")
-        place = found.end()
-        if found[1] is not None:
-            parts.append(re.escape(found[1].replace("''", "'") or "'"))
-        elif found[2] is not None:
-            if beside and 1 in (len(beside), len(found[0])):
+        place = token.end()
+        if token[1] is not None:
+            parts.append(re.escape(token[1].replace("''", "'") or "'"))
+        elif token[2] is not None:
+            if beside and 1 in (len(beside), len(token[0])):
                 raise ValueError(
-                    f"{shown(pattern)} leaves open where {beside} ends and {found[0]} begins: write several letters "
+                    f"{shown(pattern)} leaves open where {beside} ends and {token[0]} begins: write several letters "
                     "for each, or put something between them"
                 )
-            parts.append(_number(pattern, found[2], len(found[0]), fields))
+            parts.append(_number(pattern, token[2], len(token[0]), fields))
         else:
-            parts.append(re.escape(found[0]))
-        beside = found[0] if found[2] is not None else ""
+            parts.append(re.escape(token[0]))
+        beside = token[0] if token[2] is not None else ""
     if missing := [name for name in _NEEDED if name not in fields]:
         raise ValueError(f"{shown(pattern)} names no {' and no '.join(missing)}")
     return re.compile("".join(parts))
@@ -140,8 +140,8 @@ def _by_pattern(values: Mapping[str, str], options: PartitionTimeOptions) -> dat
     text = _put_together(values, options.timestamp_pattern)
     lenient = options.timestamp_formatter is None
     pattern = _USUAL if options.timestamp_formatter is None else time_pattern(options.timestamp_formatter)
-    found = None if text is None else pattern.fullmatch(text)
-    return None if found is None else _moment(found.groupdict(), lenient=lenient)
+    match = None if text is None else pattern.fullmatch(text)
+    return None if match is None else _moment(match.groupdict(), lenient=lenient)
 
 
 def _put_together(values: Mapping[str, str], pattern: str | None) -> str | None:
@@ -159,9 +159,9 @@ def _put_together(values: Mapping[str, str], pattern: str | None) -> str | None:
     return text
 
 
-def _moment(found: Mapping[str, str | None], *, lenient: bool) -> datetime | None:
-    year, month, day, hour, minute, second = (int(found.get(name) or _LEAST.get(name, 0)) for name in _FIELDS)
-    fraction = int((found.get("fraction") or "").ljust(6, "0")[:6])
+def _moment(groups: Mapping[str, str | None], *, lenient: bool) -> datetime | None:
+    year, month, day, hour, minute, second = (int(groups.get(name) or _LEAST.get(name, 0)) for name in _FIELDS)
+    fraction = int((groups.get("fraction") or "").ljust(6, "0")[:6])
     try:
         if not lenient:
             return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - the caller knows its zone

@@ -109,7 +109,7 @@ class PathPattern:
                 continue
             below = self.below(places, entry.name)
             inside = f"{location}/{entry.name}"
-            if not below or any(one.fits(inside) for one in exclude):
+            if not below or any(pattern.fits(inside) for pattern in exclude):
                 continue
             try:
                 its_own = canonical_location(inside) == inside
@@ -121,13 +121,13 @@ class PathPattern:
 
     def _with_skipped(self, places: Iterable[int]) -> Places:
         """Return the places, and those behind each ** there, because ** may stand for no folder at all."""
-        found: set[int] = set()
+        all_places: set[int] = set()
         for place in places:
-            found.add(place)
+            all_places.add(place)
             while place < len(self.parts) and self.parts[place] == ANY_DEPTH:
                 place += 1  # noqa: PLW2901 - it walks on from where it is
-                found.add(place)
-        return frozenset(found)
+                all_places.add(place)
+        return frozenset(all_places)
 
 
 def _fits(name: str, part: str) -> bool:

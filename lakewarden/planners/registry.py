@@ -10,7 +10,7 @@ from lakewarden.planners.formats.iceberg import ICEBERG
 from lakewarden.planners.formats.paimon import PAIMON
 from lakewarden.planners.ports import TableFormat
 
-RECOGNISED: Mapping[str, TableFormat] = {one.name: one for one in (HUDI, ICEBERG, PAIMON)}
+RECOGNISED: Mapping[str, TableFormat] = {table_format.name: table_format for table_format in (HUDI, ICEBERG, PAIMON)}
 """The formats with metadata by which their tables are recognised."""
 
 FORMATS: Mapping[str, TableFormat] = {**RECOGNISED, DIRECTORY.name: DIRECTORY}

@@ -99,7 +99,7 @@ def plan_bytes(view: TableView, service: Service, instant: str | None = None) ->
     if SERVICES[service].deletes:
         return None
     named = () if instant is None else view.timeline.pending(service)
-    plan = next((one.plan for one in named if one.time == instant), None)
+    plan = next((entry.plan for entry in named if entry.time == instant), None)
     if plan is not None and plan.bytes is not None:
         return plan.bytes
     backlog = view.backlogs.get(service)

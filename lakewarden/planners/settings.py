@@ -48,7 +48,7 @@ class Settings(BaseModel):
         """If a group or a list has nothing behind its key, ignore the key. All its lines are comments then."""
         if not isinstance(value, Mapping):
             return value
-        return {key: one for key, one in value.items() if one is not None or not cls._holds_others(key)}
+        return {key: setting for key, setting in value.items() if setting is not None or not cls._holds_others(key)}
 
     @classmethod
     def _holds_others(cls, key: str) -> bool:
@@ -84,7 +84,7 @@ class Within:
         least, most = (_measured(bound, value) for bound in (self.least, self.most))
         if least <= value <= most:
             return value
-        raise ValueError(f"{_said(written)} is too {'low' if value < least else 'high'}: write {self}")
+        raise ValueError(f"{_as_written(written)} is too {'low' if value < least else 'high'}: write {self}")
 
     def __str__(self) -> str:
         """Return both bounds in the words of a message."""
@@ -103,7 +103,7 @@ def shown(value: Any) -> str:
     return _PRINTING.repr(value)
 
 
-def _said(written: Any) -> str:
+def _as_written(written: Any) -> str:
     """Return a value as it was written, without its quotes."""
     match written:
         case timedelta():
@@ -116,10 +116,10 @@ def _said(written: Any) -> str:
 
 def _quantity(value: Any, units: dict[str, Any], what: str) -> float:
     example = "10m" if what == "duration" else "128MiB"
-    found = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None or found[2] not in units:
+    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or match[2] not in units:
         raise ValueError(f"{shown(value)} is no {what}: write a number and one of {', '.join(units)}, as in {example}")
-    return float(found[1]) * float(units[found[2]])
+    return float(match[1]) * float(units[match[2]])
 
 
 def parse_duration(value: Any) -> timedelta:

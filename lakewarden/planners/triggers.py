@@ -60,9 +60,9 @@ class Trigger(ABC):
         try:
             return cls(**{name: TypeAdapter(hints[name]).validate_python(argument)})
         except ValidationError as wrong:
-            found = wrong.errors()[0]
-            said = found["ctx"]["error"] if found["type"] == "value_error" else f"{shown(argument)} is no number"
-            raise ValueError(said) from wrong
+            error = wrong.errors()[0]
+            reason = error["ctx"]["error"] if error["type"] == "value_error" else f"{shown(argument)} is no number"
+            raise ValueError(reason) from wrong
 
 
 Count = Annotated[int, Within(1, 1_000_000)]
@@ -326,6 +326,6 @@ def _counted(count: int, at_least: int, what: str) -> str:
     return _measured(str(count), str(at_least), what, beyond=count > at_least)
 
 
-def _measured(found: str, at_least: str, what: str, *, beyond: bool) -> str:
+def _measured(measure: str, at_least: str, what: str, *, beyond: bool) -> str:
     """Return how far a backlog is from what a trigger asks for, or beyond it."""
-    return f"{found} {what} (the trigger is {at_least})" if beyond else f"{found} of {at_least} {what}"
+    return f"{measure} {what} (the trigger is {at_least})" if beyond else f"{measure} of {at_least} {what}"

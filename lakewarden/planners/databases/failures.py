@@ -33,12 +33,12 @@ class Failure(StrEnum):
 
 def failure_of(error: sa.exc.DBAPIError) -> tuple[Failure, str]:
     """Return what an error means, and its text in one line. Pure."""
-    said = " ".join(str(error.orig).split())
+    text = " ".join(str(error.orig).split())
     code = str(getattr(error.orig, "sqlstate", None) or "")
-    if code == _UNDEFINED_TABLE or any(words in said for words in _NO_SUCH_TABLE):
-        return Failure.NO_SUCH_TABLE, said
-    if code.startswith(_REFUSALS) or (not code and any(words in said for words in _REFUSED_AT_THE_DOOR)):
-        return Failure.REFUSED, said
-    if any(words in said for words in _DAMAGED):
-        return Failure.DAMAGED, said
-    return Failure.NO_ANSWER, said
+    if code == _UNDEFINED_TABLE or any(words in text for words in _NO_SUCH_TABLE):
+        return Failure.NO_SUCH_TABLE, text
+    if code.startswith(_REFUSALS) or (not code and any(words in text for words in _REFUSED_AT_THE_DOOR)):
+        return Failure.REFUSED, text
+    if any(words in text for words in _DAMAGED):
+        return Failure.DAMAGED, text
+    return Failure.NO_ANSWER, text

@@ -54,7 +54,7 @@ class CatalogRows:
             raise self._translated(error) from error
 
     def _translated(self, error: sa.exc.DBAPIError) -> LakewardenError:
-        failure, said = failure_of(error)
+        failure, text = failure_of(error)
         match failure:
             case Failure.NO_SUCH_TABLE:
                 return PermanentError(
@@ -63,13 +63,13 @@ class CatalogRows:
             case Failure.REFUSED:
                 where = f"catalogs.{self._name}"
                 return self._errors.login_refused(
-                    f"the catalog {self._name} refuses us: see {where}.user and {where}.password ({said})"
+                    f"the catalog {self._name} refuses us: see {where}.user and {where}.password ({text})"
                 )
             case Failure.DAMAGED:
                 return PermanentError(
-                    f"the database of the catalog {self._name} is damaged: restore it from a backup ({said})"
+                    f"the database of the catalog {self._name} is damaged: restore it from a backup ({text})"
                 )
             case Failure.NO_ANSWER:
-                return self._errors.unreachable(f"the catalog {self._name} does not answer: {said}")
+                return self._errors.unreachable(f"the catalog {self._name} does not answer: {text}")
             case _:
                 assert_never(failure)

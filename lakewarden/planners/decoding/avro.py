@@ -147,12 +147,12 @@ def _read_bytes(content: bytes, place: int) -> tuple[bytes, int]:
 
 
 def _read_long(content: bytes, place: int) -> tuple[int, int]:
-    found = shift = 0
+    number = shift = 0
     for byte in content[place : place + 10]:
         place += 1
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (found >> 1) ^ -(found & 1), place
+            return (number >> 1) ^ -(number & 1), place
         shift += 7
     raise DamagedError(_ENDS)
 

@@ -61,12 +61,12 @@ def parsed_schema(text: bytes) -> AvroSchema:
         raise DamagedError(f"its Avro schema has more than {_LARGEST} bytes")
     written = from_json(text)
     try:
-        found = _Schema().type_of(written, "", 0)
+        kind = _Schema().type_of(written, "", 0)
     except (KeyError, TypeError, AttributeError, ValueError) as wrong:
         raise DamagedError("its Avro schema is none") from wrong
-    if not found.least:
+    if not kind.least:
         raise DamagedError("its Avro schema has records that take no bytes")
-    return AvroSchema(written=written, type=found, plain=json.dumps(found.plain).encode())
+    return AvroSchema(written=written, type=kind, plain=json.dumps(kind.plain).encode())
 
 
 _PRIMITIVES: Mapping[str, tuple[int, Weigh]] = {
@@ -117,11 +117,11 @@ class _Schema:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         if full in self.begun:
             raise DamagedError(f"its Avro schema is recursive: {full[:80]} holds itself")
-        known = self.named[full]
-        return Type(plain=full, least=known.least, empty=known.empty, depth=known.depth, weigh=known.weigh)
+        kind = self.named[full]
+        return Type(plain=full, least=kind.least, empty=kind.empty, depth=kind.depth, weigh=kind.weigh)
 
     def _union(self, raw: Sequence[Any], namespace: str, depth: int) -> Type:
-        branches = [self.type_of(one, namespace, depth + 1) for one in raw]
+        branches = [self.type_of(branch, namespace, depth + 1) for branch in raw]
         return _bounded(
             plain=[branch.plain for branch in branches],
             least=1 + min(branch.least for branch in branches),
@@ -143,24 +143,27 @@ class _Schema:
         if full in self.named or full in self.begun:
             raise DamagedError(f"its Avro schema defines {full[:80]} twice")
         self.begun.add(full)
-        fields = [(_text(one["name"]), self.type_of(one["type"], inside, depth + 1)) for one in raw["fields"]]
+        fields = [
+            (_text(avro_field["name"]), self.type_of(avro_field["type"], inside, depth + 1))
+            for avro_field in raw["fields"]
+        ]
         self.begun.remove(full)
         types = [kind for _, kind in fields]
         least = sum(kind.least for kind in types)
-        self.named[full] = found = _bounded(
+        self.named[full] = record_type = _bounded(
             plain={"type": "record", "name": full, "fields": [{"name": n, "type": kind.plain} for n, kind in fields]},
             least=least,
             empty=sum(kind.empty for kind in types) + (not least),
             parts=types,
             weigh=weight.record([name for name, _ in fields], [kind.weigh for kind in types]),
         )
-        return found
+        return record_type
 
     def _enum(self, raw: Mapping[str, Any], namespace: str) -> Type:
         full, _ = _names(raw, namespace)
-        plain = {"type": "enum", "name": full, "symbols": [_text(one) for one in raw["symbols"]]}
-        self.named[full] = found = Type(plain=plain, least=1, empty=0, depth=1, weigh=weight.integer)
-        return found
+        plain = {"type": "enum", "name": full, "symbols": [_text(symbol) for symbol in raw["symbols"]]}
+        self.named[full] = enum_type = Type(plain=plain, least=1, empty=0, depth=1, weigh=weight.integer)
+        return enum_type
 
     def _fixed(self, raw: Mapping[str, Any], namespace: str) -> Type:
         full, _ = _names(raw, namespace)
@@ -168,8 +171,10 @@ class _Schema:
         if not isinstance(size, int) or not 0 <= size <= _MOST_FIXED:
             raise DamagedError(f"its Avro schema has a fixed type of more than {_MOST_FIXED} bytes, or less than none")
         plain = {"type": "fixed", "name": full, "size": size}
-        self.named[full] = found = Type(plain=plain, least=size, empty=int(not size), depth=1, weigh=weight.fixed(size))
-        return found
+        self.named[full] = fixed_type = Type(
+            plain=plain, least=size, empty=int(not size), depth=1, weigh=weight.fixed(size)
+        )
+        return fixed_type
 
 
 def _bounded(*, plain: Any, least: int, empty: int, parts: Sequence[Type], weigh: Weigh) -> Type:

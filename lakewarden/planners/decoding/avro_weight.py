@@ -32,16 +32,16 @@ class BlockPosition:
 
     def long(self) -> int:
         """Pass a number and return it."""
-        shift = found = 0
+        shift = number = 0
         while True:
             try:
                 byte = self.content[self.position]
             except IndexError:
                 raise DamagedError(_ENDS) from None
             self.position += 1
-            found |= (byte & 0x7F) << shift
+            number |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return (found >> 1) ^ -(found & 1)
+                return (number >> 1) ^ -(number & 1)
             shift += 7
             if shift > 63:
                 raise DamagedError(_ENDS)

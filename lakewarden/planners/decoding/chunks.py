@@ -70,11 +70,11 @@ class _Cutter:
         _collect(plain, self._named)
 
     def chunks(self) -> Iterator[Mapping[str, Any]]:
-        found: list[Any] = []
-        for _ in self._value(self._plain, found.append):
-            yield found[0]
+        records: list[Any] = []
+        for _ in self._value(self._plain, records.append):
+            yield records[0]
             self._cut()
-        yield found[0]
+        yield records[0]
 
     def _cut(self) -> None:
         """Clear the open values. Keep only that they are open, and the texts and numbers of records."""
@@ -163,23 +163,23 @@ class _Cutter:
 
     def _decoder(self, plain: Any) -> Callable[[io.BytesIO], Any]:
         """Return a decoder for one value of a type of this schema."""
-        known = self._decoders.get(id(plain))
-        if known is None:
-            one = {"name": "one", "type": self._alone(plain)}
-            schema = fastavro.parse_schema({"type": "record", "name": "lakewarden.one", "fields": [one]})
-            known = self._decoders[id(plain)] = partial(_decoded, schema)
-        return known
+        decoder = self._decoders.get(id(plain))
+        if decoder is None:
+            field = {"name": "one", "type": self._alone(plain)}
+            schema = fastavro.parse_schema({"type": "record", "name": "lakewarden.one", "fields": [field]})
+            decoder = self._decoders[id(plain)] = partial(_decoded, schema)
+        return decoder
 
     def _alone(self, plain: Any) -> Any:
         """Return a type with the definition of each named type inserted at its first use."""
         defined: set[str] = set()
 
-        def expanded(one: Any) -> Any:
-            match one:
+        def expanded(schema: Any) -> Any:
+            match schema:
                 case list():
-                    return [expanded(branch) for branch in one]
-                case str() if one in self._named and one not in defined:
-                    return expanded(self._named[one])
+                    return [expanded(branch) for branch in schema]
+                case str() if schema in self._named and schema not in defined:
+                    return expanded(self._named[schema])
                 case {"name": str(name)} if name in defined:
                     return name
                 case {"type": "record", "name": name, "fields": fields}:
@@ -192,7 +192,7 @@ class _Cutter:
                     return {"type": "array", "items": expanded(items)}
                 case {"name": str(name)}:
                     defined.add(name)
-            return one
+            return schema
 
         return expanded(plain)
 

@@ -65,14 +65,14 @@ def gunzipped(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
         while held or more:
             inflater = inflater or zlib.decompressobj(_GZIP)
             try:
-                found = inflater.decompress(held, _AT_ONCE)
+                piece = inflater.decompress(held, _AT_ONCE)
             except zlib.error as wrong:
                 raise DamagedError(_HALF) from wrong
-            grown += len(found)
+            grown += len(piece)
             if grown > bound_of(compressed, most=most):
                 raise OversizedError(f"its compressed content grows beyond {bound_of(compressed, most=most)} bytes")
-            yield found
-            held, more = inflater.unconsumed_tail, len(found) == _AT_ONCE
+            yield piece
+            held, more = inflater.unconsumed_tail, len(piece) == _AT_ONCE
             if inflater.eof:
                 held, more, inflater = inflater.unused_data.lstrip(b"\0"), False, None
     if inflater is not None:
@@ -90,11 +90,11 @@ def unpacked(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
             raise OversizedError(f"its content compressed by zstd has more than {_MOST_HELD} bytes")
     grown, bound = 0, bound_of(len(compressed), most=most)
     stream = _by_arrow(lambda arrow: arrow.CompressedInputStream(arrow.BufferReader(bytes(compressed)), "zstd"))
-    while found := _by_arrow(lambda _: stream.read(_AT_ONCE)):
-        grown += len(found)
+    while piece := _by_arrow(lambda _: stream.read(_AT_ONCE)):
+        grown += len(piece)
         if grown > bound:
             raise OversizedError(f"its compressed content grows beyond {bound} bytes")
-        yield found
+        yield piece
 
 
 def inflated(codec: str, content: bytes, *, most: int) -> bytes:
@@ -106,27 +106,27 @@ def inflated(codec: str, content: bytes, *, most: int) -> bytes:
     """
     inflate = _CODECS.get(codec)
     if inflate is None:
-        known = ", ".join(sorted(_CODECS))
+        codecs = ", ".join(sorted(_CODECS))
         raise UnknownCodecError(
-            f"its Avro codec {codec[:40]!r} is unknown to Lakewarden: have it written with one of {known}"
+            f"its Avro codec {codec[:40]!r} is unknown to Lakewarden: have it written with one of {codecs}"
         )
     return inflate(content, most)
 
 
 def _inflated(inflater: _Inflater, content: bytes, most: int) -> bytes:
     try:
-        found = inflater.decompress(content, most + 1)
+        block = inflater.decompress(content, most + 1)
     except (zlib.error, OSError, ValueError, EOFError, lzma.LZMAError) as wrong:
         raise DamagedError("its compressed content is half-written or damaged") from wrong
-    return _whole(found, most, ended=inflater.eof)
+    return _whole(block, most, ended=inflater.eof)
 
 
-def _whole(found: bytes, most: int, *, ended: bool) -> bytes:
-    if len(found) > most:
+def _whole(block: bytes, most: int, *, ended: bool) -> bytes:
+    if len(block) > most:
         raise OversizedError(f"its compressed content grows beyond {most} bytes")
     if not ended:
         raise DamagedError("its compressed content is half-written or damaged")
-    return found
+    return block
 
 
 def _plain(content: bytes, most: int) -> bytes:
@@ -156,10 +156,10 @@ def _snappy(content: bytes, most: int) -> bytes:
     if size > most:
         raise OversizedError(f"its compressed content grows beyond {most} bytes")
     body = content[:-_SNAPPY_CHECKSUM]
-    found: bytes = _by_arrow(lambda arrow: arrow.decompress(body, decompressed_size=size, codec="snappy", asbytes=True))
-    if zlib.crc32(found) != int.from_bytes(content[-_SNAPPY_CHECKSUM:], "big"):
+    block: bytes = _by_arrow(lambda arrow: arrow.decompress(body, decompressed_size=size, codec="snappy", asbytes=True))
+    if zlib.crc32(block) != int.from_bytes(content[-_SNAPPY_CHECKSUM:], "big"):
         raise DamagedError("its compressed content is half-written or damaged")
-    return found
+    return block
 
 
 def _zstandard(content: bytes, most: int) -> bytes:

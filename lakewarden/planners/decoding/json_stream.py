@@ -36,16 +36,16 @@ def from_json(content: bytes) -> Any:
     """
     require_few(content.count(b",") + content.count(b"[") + content.count(b"{"), size=len(content))
     try:
-        found = _DECODER.decode(content.decode("utf-8-sig"))
+        value = _DECODER.decode(content.decode("utf-8-sig"))
         if _SURROGATE.search(content) is not None:
-            json.dumps(found, ensure_ascii=False).encode()  # raises if half of a surrogate pair stands alone
+            json.dumps(value, ensure_ascii=False).encode()  # raises if half of a surrogate pair stands alone
     except UnicodeEncodeError as wrong:
         raise DamagedError("its JSON has a text with half a pair of surrogates, which stands for no sign") from wrong
     except RecursionError as wrong:
         raise DamagedError("its JSON is nested too deeply") from wrong
     except ValueError as wrong:
         raise DamagedError("its content is half-written or damaged") from wrong
-    return found
+    return value
 
 
 def require_few(values: int, *, size: int) -> None:
@@ -122,19 +122,19 @@ class JsonObject:
         while True:
             self._require_few()
             try:
-                found, end = _DECODER.raw_decode(self._text, self._place)
+                json_value, end = _DECODER.raw_decode(self._text, self._place)
             except RecursionError as wrong:
                 raise DamagedError("its JSON is nested too deeply") from wrong
             except ValueError as wrong:
                 if not self._more():
                     raise DamagedError(_ENDS) from wrong
                 continue
-            if type(found) in (int, float) and _OF_A_NUMBER.fullmatch(self._text, end) and self._more():
+            if type(json_value) in (int, float) and _OF_A_NUMBER.fullmatch(self._text, end) and self._more():
                 continue  # the value may continue in text that is not held yet
             self._place = end
             if self._has_escapes:
-                _require_whole_signs(found)
-            return found
+                _require_whole_signs(json_value)
+            return json_value
 
     def items(self, *, known: ArrayContent | None = None) -> Iterator[Any]:
         """Yield the items of an array, without those of its `known` begin. Then `content` is that of all items.
@@ -164,15 +164,15 @@ class JsonObject:
         self._taken, self.content = None, taken.content()
         self._place += 1
 
-    def _skip(self, taken: _Taken, known: ArrayContent) -> None:
+    def _skip(self, taken: _Taken, content: ArrayContent) -> None:
         """Pass over the known content."""
-        while (left := known.characters - taken.characters) > 0:
+        while (left := content.characters - taken.characters) > 0:
             have = min(left, len(self._text) - self._place)
             self._place += have
             taken.take(self._text, self._place)
             if have < left and not self._pass_over(taken, left - have) and not self._more():
                 raise OtherContentError
-        if taken.content() != known or self._next() not in (",", "]"):
+        if taken.content() != content or self._next() not in (",", "]"):
             raise OtherContentError
 
     def _pass_over(self, taken: _Taken, left: int) -> bool:
@@ -204,12 +204,12 @@ class JsonObject:
             raise DamagedError(_ENDS)
         self._place += 1
 
-    def _either(self, one: str, other: str) -> str:
-        found = self._next()
-        if found not in (one, other):
+    def _either(self, first: str, second: str) -> str:
+        sign = self._next()
+        if sign not in (first, second):
             raise DamagedError(_ENDS)
         self._place += 1
-        return found
+        return sign
 
     def _more(self) -> bool:
         """Hold more of the text. Return whether there is more."""
@@ -252,9 +252,9 @@ def _chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
             yield part[begin : begin + _CHUNK]
 
 
-def _require_whole_signs(found: Any) -> None:
+def _require_whole_signs(value: Any) -> None:
     try:
-        json.dumps(found, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as wrong:
         raise DamagedError("its JSON has a text with half a pair of surrogates, which stands for no sign") from wrong
 
@@ -299,35 +299,35 @@ def long(value: Any, what: str = "a number") -> int:
     if isinstance(value, float) and math.isfinite(value) and abs(value) <= _MOST_DIGITS:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not -_MOST_DIGITS - 1 <= value <= _MOST_DIGITS:
-        raise ValueError(f"{what} is {_shown(value)}, which is no signed whole number of 64 bits")
+        raise ValueError(f"{what} is {_in_short(value)}, which is no signed whole number of 64 bits")
     return value
 
 
 def count(value: Any, what: str = "a count") -> int:
     """Return a number of things or bytes: a whole number of 63 bits, never below zero. Raises ValueError."""
-    found = long(value, what)
-    if found < 0:
-        raise ValueError(f"{what} is {found}, which is below zero")
-    return found
+    number = long(value, what)
+    if number < 0:
+        raise ValueError(f"{what} is {number}, which is below zero")
+    return number
 
 
 def counted(text: str) -> int | None:
     """Return a count that is written in digits alone. None for any other text."""
-    found = int(text) if len(text) <= _DIGITS and text.isascii() and text.isdigit() else None
-    return None if found is None or found > _MOST_DIGITS else found
+    number = int(text) if len(text) <= _DIGITS and text.isascii() and text.isdigit() else None
+    return None if number is None or number > _MOST_DIGITS else number
 
 
 def moment(milliseconds: Any, what: str = "a time") -> datetime:
     """Return the time that is so many milliseconds after the epoch. Raises ValueError for a time before the epoch, or
     for one so far in the future that it must be in another unit.
     """
-    found = count(milliseconds, what)
-    if found > _MOST_MILLISECONDS:
-        raise ValueError(f"{what} is {found} milliseconds after 1970, which is no time: were they microseconds?")
-    return _EPOCH + timedelta(milliseconds=found)
+    number = count(milliseconds, what)
+    if number > _MOST_MILLISECONDS:
+        raise ValueError(f"{what} is {number} milliseconds after 1970, which is no time: were they microseconds?")
+    return _EPOCH + timedelta(milliseconds=number)
 
 
-def _shown(value: Any) -> str:
+def _in_short(value: Any) -> str:
     """Return a short text for any value. To write a huge number would take a second."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"a number of {value.bit_length()} bits"

@@ -94,12 +94,12 @@ class FileWindow:
 
     def long(self) -> int:
         """Return the next number."""
-        found = 0
+        number = 0
         for shift in range(0, 64, 7):
             (byte,) = self.take(1)
-            found |= (byte & 0x7F) << shift
+            number |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return (found >> 1) ^ -(found & 1)
+                return (number >> 1) ^ -(number & 1)
         raise DamagedError(ENDS)
 
     def attempt(self, decode: Callable[[io.BytesIO], Any]) -> Any:

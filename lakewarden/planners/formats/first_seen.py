@@ -121,7 +121,7 @@ def _parsed(lines: Iterable[bytes]) -> FirstSeen:
         digest, at = line.split()
         digests.append(int(digest, 16))
         since.append(int(at))
-    if any(one > other for one, other in pairwise(digests)):
+    if any(digest > other for digest, other in pairwise(digests)):
         raise ValueError("its lines are not in order")
     return FirstSeen(digests, since)
 

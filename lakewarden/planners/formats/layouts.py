@@ -38,8 +38,8 @@ def origin_of(properties: Mapping[str, str]) -> MadeFrom | None:
     and `HudiConverter` (`DELTA_VERSION_PROPERTY`).
     """
     if _XTABLE in properties or _ONETABLE in properties:
-        found = re.search(r'"sourceTableFormat"\s*:\s*"(\w+)"', properties.get(_XTABLE, ""))
-        return MadeFrom("" if found is None else found[1].lower(), "Apache XTable")
+        match = re.search(r'"sourceTableFormat"\s*:\s*"(\w+)"', properties.get(_XTABLE, ""))
+        return MadeFrom("" if match is None else match[1].lower(), "Apache XTable")
     return MadeFrom("delta", "UniForm") if _UNIFORM in properties else None
 
 
@@ -47,13 +47,13 @@ def _in_json(*path: str) -> Callable[[bytes], Mapping[str, Any]]:
     """Return a reader of what a file of JSON, or of lines of JSON, has at a path."""
 
     def read(text: bytes) -> Mapping[str, Any]:
-        found: Any = {}
+        properties: Any = {}
         for line in [text] if path[0] != "metaData" else text.splitlines():
             inner = json.loads(line)
             for name in path:
                 inner = inner.get(name) if isinstance(inner, dict) else None
-            found = inner or found
-        return found if isinstance(found, dict) else {}
+            properties = inner or properties
+        return properties if isinstance(properties, dict) else {}
 
     return read
 
@@ -125,22 +125,22 @@ def found_in(folder: str, storage: Storage, *, formats: Iterable[str] = LAYOUTS)
 
     Raises TemporaryError if the folder cannot be listed.
     """
-    return tuple(found for name in formats if (found := _found(name, folder, storage)) is not None)
+    return tuple(table for name in formats if (table := _table_in(name, folder, storage)) is not None)
 
 
-def _found(name: str, folder: str, storage: Storage) -> FoundTable | None:
+def _table_in(name: str, folder: str, storage: Storage) -> FoundTable | None:
     layout = LAYOUTS[name]
     file = next(_named(f"{folder}/{layout.folder}", layout.known_by, storage), None)
     if file is None:
         return None
     properties: Mapping[str, Any] = {}
     for below in layout.below:
-        told = max(_named(f"{folder}/{layout.folder}{below}", layout.told, storage), default=None)
-        if told is not None:
-            properties = _properties(told[2], layout, storage)
+        newest = max(_named(f"{folder}/{layout.folder}{below}", layout.told, storage), default=None)
+        if newest is not None:
+            properties = _properties(newest[2], layout, storage)
             break
-    asked = {to for key, to in layout.copies.items() if properties.get(key, "disabled") not in ("disabled", "false")}
-    return FoundTable(format=name, file=file[2], origin=origin_of(properties), copies=frozenset(asked))
+    copies = {to for key, to in layout.copies.items() if properties.get(key, "disabled") not in ("disabled", "false")}
+    return FoundTable(format=name, file=file[2], origin=origin_of(properties), copies=frozenset(copies))
 
 
 def _named(folder: str, pattern: str, storage: Storage) -> Iterator[tuple[datetime, int, str]]:

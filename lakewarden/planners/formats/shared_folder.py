@@ -58,17 +58,17 @@ def sharing(
         if not others:
             continue
         mine = next(iter(found_in(folder, storage, formats=[own])), None)
-        found = _judged(own, folder, mine, others)
-        if found.blocker is not None:
-            return found
-        warnings += found.warnings
+        verdict = _judged(own, folder, mine, others)
+        if verdict.blocker is not None:
+            return verdict
+        warnings += verdict.warnings
     return Sharing(warnings=tuple(warnings))
 
 
 def _judged(own: str, folder: str, mine: FoundTable | None, others: Sequence[FoundTable]) -> Sharing:
     """Pure. `mine` is the table itself, if it lies in this folder."""
     origin = None if mine is None else mine.origin
-    source = next((one for one in others if own in one.copies), None)
+    source = next((table for table in others if own in table.copies), None)
     if origin is None and source is not None:
         origin = MadeFrom(source.format, f"the writers of {source.table}")
     if origin is not None:
@@ -101,10 +101,10 @@ def _made_by_a_tool(own: str, origin: MadeFrom, folder: str) -> Blocker:
 
 
 def _two_tables(folder: str, other: FoundTable) -> Blocker:
-    said = "" if other.origin is None else f", which {other.origin.tool} made from {in_words(other.origin.format)}"
+    origin = "" if other.origin is None else f", which {other.origin.tool} made from {in_words(other.origin.format)}"
     return Blocker(
         code="shared_folder",
-        reason=f"{folder} is also the folder of {other.table} ({other.file}{said}): which of the two tables a file "
+        reason=f"{folder} is also the folder of {other.table} ({other.file}{origin}): which of the two tables a file "
         "belongs to cannot be told",
         remedy="let each table have a folder of its own. If the other one is what a migration has left, move its "
         f"metadata ({LAYOUTS[other.format].folder}) out of the folder once no engine reads it",
@@ -122,15 +122,15 @@ class SharedFolders:
         self, folders: Sequence[str], storage: Storage, *, now: datetime, properties: Mapping[str, str] | None = None
     ) -> Sharing:
         """Return what follows for a table. The first folder is its location. Raises as `sharing` does."""
-        at, found = self._kept.get(folders[0], (None, ALONE))
+        at, verdict = self._kept.get(folders[0], (None, ALONE))
         if properties is not None and origin_of(properties) is not None:
             return sharing(self._own, folders, storage, properties=properties)
         if at is None or not at <= now < at + _AGAIN:
-            found = sharing(self._own, folders, storage, properties=properties)
+            verdict = sharing(self._own, folders, storage, properties=properties)
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
-            self._kept[folders[0]] = (now, found)
-        return found
+            self._kept[folders[0]] = (now, verdict)
+        return verdict
 
 
 def require_own_folder(

@@ -159,9 +159,9 @@ class Timeline:
 
     def fate(self, *, run: RunId, instant: str | None) -> Fate:
         """Return what happened to the run's instant. Permits, settling and restarts all ask this."""
-        found = self.of_run(run=run, instant=instant)
-        if found is not None:
-            return Fate.COMPLETED if found.state is State.COMPLETED else Fate.PENDING
+        run_instant = self.of_run(run=run, instant=instant)
+        if run_instant is not None:
+            return Fate.COMPLETED if run_instant.state is State.COMPLETED else Fate.PENDING
         return Fate.ARCHIVED if instant is not None and self.is_past(instant) else Fate.ABSENT
 
 

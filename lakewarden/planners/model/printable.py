@@ -21,10 +21,13 @@ def printable(text: str, *, most: int = LONGEST, lines: bool = False) -> str:
 
     Line breaks are kept if the text may have several `lines`, and escaped otherwise.
     """
-    shown = text[:most]
-    if not shown.isprintable():
-        shown = "".join(one if one.isprintable() or (lines and one == "\n") else _escaped(one) for one in shown)
-    return shown if len(text) <= most else f"{shown}... ({len(text) - most} more)"
+    head = text[:most]
+    if not head.isprintable():
+        head = "".join(
+            character if character.isprintable() or (lines and character == "\n") else _escaped(character)
+            for character in head
+        )
+    return head if len(text) <= most else f"{head}... ({len(text) - most} more)"
 
 
 def printable_values(value: Any, *, most: int = LONGEST, lines: bool = True) -> Any:
@@ -41,14 +44,14 @@ def _printable(value: Any, most: int, lines: bool, levels: int) -> Any:  # noqa:
         return "..."
     if isinstance(value, Mapping):
         return {
-            printable(key, most=most) if isinstance(key, str) else key: _printable(one, most, lines, levels - 1)
-            for key, one in value.items()
+            printable(key, most=most) if isinstance(key, str) else key: _printable(member, most, lines, levels - 1)
+            for key, member in value.items()
         }
-    return [_printable(one, most, lines, levels - 1) for one in value]
+    return [_printable(member, most, lines, levels - 1) for member in value]
 
 
-def _escaped(one: str) -> str:
-    return one.encode("unicode_escape", "surrogatepass").decode("ascii")
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 # Text without credentials, for logs and reasons that people read.

@@ -47,19 +47,19 @@ class Proof:
         return self.result is ProofResult.OK
 
 
-def proved(check: str, found: str) -> Proof:
+def proved(check: str, finding: str) -> Proof:
     """Return what is as it should be."""
-    return Proof(check=check, result=ProofResult.OK, found=found)
+    return Proof(check=check, result=ProofResult.OK, found=finding)
 
 
-def not_proved(check: str, found: str, cure: str | None = None) -> Proof:
+def not_proved(check: str, finding: str, cure: str | None = None) -> Proof:
     """Return what cannot be told yet, or not from here."""
-    return Proof(check=check, result=ProofResult.NOT_PROVED, found=found, cure=cure)
+    return Proof(check=check, result=ProofResult.NOT_PROVED, found=finding, cure=cure)
 
 
-def wrong(check: str, found: str, cure: str | None) -> Proof:
+def wrong(check: str, finding: str, cure: str | None) -> Proof:
     """Return what is not as it should be."""
-    return Proof(check=check, result=ProofResult.WRONG, found=found, cure=cure)
+    return Proof(check=check, result=ProofResult.WRONG, found=finding, cure=cure)
 
 
 # What can be seen of a table's lock.

@@ -206,13 +206,13 @@ class Table:
         policy = self.policies.get(service)
         if policy is not None and policy.spark is not None:
             return (policy.spark,)
-        found = []
+        profiles = []
         for route in self.routes:
             if route.is_for(service):
-                found.append(route.spark)
+                profiles.append(route.spark)
                 if route.leads_all:
-                    return tuple(dict.fromkeys(found))
-        return tuple(dict.fromkeys((*found, self.spark)))
+                    return tuple(dict.fromkeys(profiles))
+        return tuple(dict.fromkeys((*profiles, self.spark)))
 
     def profiles(self) -> frozenset[str]:
         """Return the names of all `spark` profiles for services of the table."""

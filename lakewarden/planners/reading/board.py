@@ -52,8 +52,8 @@ class Board:
         before and after: Python clears a field before it writes it.
         """
         cells = [self._cell(thread) for thread in range(self._threads)]
-        found = [(self._ticket(cell), self._at(cell), self._ticket(cell)) for cell in cells]
-        return [Begun(ticket, at) for ticket, at, still in found if ticket and ticket == still]
+        readings = [(self._ticket(cell), self._at(cell), self._ticket(cell)) for cell in cells]
+        return [Begun(ticket, at) for ticket, at, still in readings if ticket and ticket == still]
 
     def skip_before(self, ticket: int) -> None:
         """Note that observations with a smaller ticket need not begin any more."""

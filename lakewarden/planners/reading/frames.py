@@ -30,8 +30,8 @@ _PLAIN = (frozenset, set, datetime, timedelta, timezone)
 def _value_types() -> Mapping[tuple[str, str], type]:
     """Return the types that an answer consists of, by the modules that define them. All are plain values."""
     defined = (var for module in (decision, instant, proof, view, observing) for var in vars(module).values())
-    own = {one for one in defined if isinstance(one, type) and (is_dataclass(one) or issubclass(one, Enum | tuple))}
-    return {(one.__module__, one.__qualname__): one for one in (*own, Observation, *_PLAIN)}
+    own = {cls for cls in defined if isinstance(cls, type) and (is_dataclass(cls) or issubclass(cls, Enum | tuple))}
+    return {(cls.__module__, cls.__qualname__): cls for cls in (*own, Observation, *_PLAIN)}
 
 
 def framed(value: Any) -> bytes:
@@ -85,10 +85,10 @@ class _Values(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a type that answers consist of."""
-        found = _VALUES.get((module, name))
-        if found is None:
+        value_type = _VALUES.get((module, name))
+        if value_type is None:
             raise pickle.UnpicklingError(f"{module}.{name} is no type of a value")
-        return found
+        return value_type
 
 
 _VALUES = _value_types()

@@ -97,7 +97,9 @@ class Answers(NamedTuple):
 def _held_once(view: TableView) -> TableView:
     """Return the view with equal backlogs held once. Most services of a table have none."""
     equal: dict[Backlog, Backlog] = {}
-    return replace(view, backlogs={service: equal.setdefault(one, one) for service, one in view.backlogs.items()})
+    return replace(
+        view, backlogs={service: equal.setdefault(backlog, backlog) for service, backlog in view.backlogs.items()}
+    )
 
 
 class Observer:
@@ -112,47 +114,47 @@ class Observer:
         self._storage_for = storage_for
         self._kept: dict[TableId, tuple[int, Observation]] = {}
 
-    def observe(self, asked: ObservationRequest, *, now: datetime) -> ObservationAnswer | None:
+    def observe(self, request: ObservationRequest, *, now: datetime) -> ObservationAnswer | None:
         """Look at a table. Return None if what is known of it is still valid. Only a MemoryError is raised."""
         try:
-            observation = self._observed(asked, now)
+            observation = self._observed(request, now)
         except MemoryError:
             self._kept.clear()
             raise
         except LakewardenError as error:
-            return ObservationAnswer(ticket=asked.ticket, failure=ReadFailure.of(error))
+            return ObservationAnswer(ticket=request.ticket, failure=ReadFailure.of(error))
         except Exception as unforeseen:  # noqa: BLE001 - the failure of one table must not affect another
-            return ObservationAnswer(ticket=asked.ticket, failure=ReadFailure.of(unforeseen))
-        return None if observation is None else ObservationAnswer(ticket=asked.ticket, observation=observation)
+            return ObservationAnswer(ticket=request.ticket, failure=ReadFailure.of(unforeseen))
+        return None if observation is None else ObservationAnswer(ticket=request.ticket, observation=observation)
 
     def forget(self, table: TableId) -> None:
         """Remember nothing of a table."""
         self._kept.pop(table, None)
 
-    def _observed(self, asked: ObservationRequest, now: datetime) -> Observation | None:
+    def _observed(self, request: ObservationRequest, now: datetime) -> Observation | None:
         """Return the observation of the table. None if what is known of it is still valid."""
-        table = asked.table
+        table = request.table
         storage, table_format = self._storage_for(table.location), self._formats[table.format]
-        ticket, previous = self._remembered(asked)
-        if previous is not None and ticket == asked.known and not (asked.anew or asked.full):
+        ticket, previous = self._remembered(request)
+        if previous is not None and ticket == request.known and not (request.anew or request.full):
             token = table_format.token(table, storage)
             if previous.vouched_for(token=token, now=now):
                 return None
-        if asked.full and previous is not None and not previous.lasting:
+        if request.full and previous is not None and not previous.lasting:
             previous = replace(previous, memo=None)
         observation = table_format.observe(table, storage, previous, now=now)
         view = _held_once(observation.view)
-        self._kept[table.id] = (asked.ticket, replace(observation, view=replace(view, backlogs={})))
+        self._kept[table.id] = (request.ticket, replace(observation, view=replace(view, backlogs={})))
         return replace(observation, view=view, memo=None)
 
-    def _remembered(self, asked: ObservationRequest) -> tuple[int | None, Observation | None]:
+    def _remembered(self, request: ObservationRequest) -> tuple[int | None, Observation | None]:
         """Return what is remembered of the table, else what the asker knows of it."""
-        kept = self._kept.get(asked.table.id)
+        kept = self._kept.get(request.table.id)
         if kept is not None:
             return kept
-        if asked.previous is not None and asked.known is not None:
-            self._kept[asked.table.id] = (asked.known, asked.previous)
-        return asked.known, asked.previous
+        if request.previous is not None and request.known is not None:
+            self._kept[request.table.id] = (request.known, request.previous)
+        return request.known, request.previous
 
 
 # One page of the archive of a table, read in a reader process. It raises no error.
@@ -175,14 +177,14 @@ class ArchiveAnswer(NamedTuple):
 
 
 def read_archive(
-    asked: ArchiveRequest, formats: Mapping[str, TableFormat], storage_for: Callable[[str], Storage]
+    request: ArchiveRequest, formats: Mapping[str, TableFormat], storage_for: Callable[[str], Storage]
 ) -> ArchiveAnswer:
     """Read a page of the archive of a table."""
     try:
-        table_format = formats.get(asked.table.format)
+        table_format = formats.get(request.table.format)
         if not isinstance(table_format, KeepsArchive):
-            raise NoArchiveError(f"a {asked.table.format} table has no archived timeline")
-        storage = storage_for(asked.table.location)
-        return ArchiveAnswer(table_format.archived(asked.table, storage, before=asked.before, limit=asked.limit))
+            raise NoArchiveError(f"a {request.table.format} table has no archived timeline")
+        storage = storage_for(request.table.location)
+        return ArchiveAnswer(table_format.archived(request.table, storage, before=request.before, limit=request.limit))
     except Exception as error:  # noqa: BLE001 - the failure of one table must not affect another
         return ArchiveAnswer(failure=ReadFailure.of(error), without=isinstance(error, NoArchiveError))

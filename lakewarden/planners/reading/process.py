@@ -129,38 +129,39 @@ class Reader:
             self._tables.pop(forgotten, None)
             self._observer.forget(forgotten)
         requests = [
-            ObservationRequest(ticket, self._tables[table], known=known) for ticket, table, known in message.polls
+            ObservationRequest(ticket, self._tables[table], known=last_ticket)
+            for ticket, table, last_ticket in message.polls
         ]
-        requests += [asked._replace(table=self._tables[table]) for table, asked in message.others]
+        requests += [request._replace(table=self._tables[table]) for table, request in message.others]
         if self._hello.threads == 1:
             self._make(requests, now=message.now, thread=0)
             return
-        for asked in requests:
-            self._asked.put((message.now, asked))
+        for request in requests:
+            self._asked.put((message.now, request))
 
     def _work(self, thread: int) -> None:
         while True:
-            now, asked = self._asked.get()
-            self._make([asked], now=now, thread=thread)
+            now, request = self._asked.get()
+            self._make([request], now=now, thread=thread)
 
     def _make(self, requests: Sequence[ObservationRequest], *, now: datetime, thread: int) -> None:
         """Make observations, one after the other, and answer each that is still wanted."""
         unchanged: list[int] = []
         sent_at = time.monotonic()
-        for asked in requests:
-            if not self._board.is_wanted(asked.ticket):
+        for request in requests:
+            if not self._board.is_wanted(request.ticket):
                 continue
             began = time.monotonic()
             if unchanged and began - sent_at > _GATHER_SECONDS:
                 self._answer(Answers(unchanged))
                 unchanged, sent_at = [], began
-            self._board.begin(thread, asked.ticket, began)
+            self._board.begin(thread, request.ticket, began)
             try:
-                answer = self._observer.observe(asked, now=now)
+                answer = self._observer.observe(request, now=now)
             except MemoryError:
-                self._give_up(asked)
+                self._give_up(request)
             if answer is None:
-                unchanged.append(asked.ticket)
+                unchanged.append(request.ticket)
             else:
                 self._answer(Answers(others=(answer,)))
         self._board.end(thread)
@@ -172,11 +173,11 @@ class Reader:
         with self._answering:
             self._channel.sendall(content)
 
-    def _give_up(self, asked: ObservationRequest) -> NoReturn:
+    def _give_up(self, request: ObservationRequest) -> NoReturn:
         """Say what could not be read, and end the process. After a MemoryError its memory cannot be relied on."""
         largest = format_size(self._hello.memory)
         error = PermanentError(f"its metadata cannot be read within {largest} of memory: see reading.memory")
-        self._answer(Answers(others=(ObservationAnswer(asked.ticket, failure=ReadFailure.of(error)),), ends=True))
+        self._answer(Answers(others=(ObservationAnswer(request.ticket, failure=ReadFailure.of(error)),), ends=True))
         os._exit(0)
 
 

@@ -51,11 +51,11 @@ class LocalConditions:
         """Write the file if there is none."""
         with _translated(location), contextlib.suppress(FileExistsError):
             Path(location).parent.mkdir()
-        return self._if(location, lambda found: found is None, lambda: _appear(location, content))
+        return self._if(location, lambda file: file is None, lambda: _appear(location, content))
 
     def replace(self, location: str, content: bytes, *, version: str) -> Versioned | None:
         """Write the file if it still has this version."""
-        return self._if(location, lambda found: _is_of(found, version), lambda: _appear(location, content))
+        return self._if(location, lambda file: _is_of(file, version), lambda: _appear(location, content))
 
     def delete(self, location: str, *, version: str) -> bool:
         """Delete the file if it still has this version."""
@@ -65,7 +65,7 @@ class LocalConditions:
             sync_folder(Path(location).parent)
             return True
 
-        return self._if(location, lambda found: _is_of(found, version), delete) or False
+        return self._if(location, lambda file: _is_of(file, version), delete) or False
 
     def _if(self, location: str, holds: Callable[[Versioned | None], bool], act: Callable[[], _T]) -> _T | None:
         """Call `act` under the lock if the condition holds of the file."""
@@ -136,8 +136,8 @@ def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def _is_of(found: Versioned | None, version: str) -> bool:
-    return found is not None and found.version == version
+def _is_of(file: Versioned | None, version: str) -> bool:
+    return file is not None and file.version == version
 
 
 # Conditional writes to an object store. They use the headers If-None-Match and If-Match of PUT, and no other request.
@@ -164,16 +164,16 @@ class ObjectConditions:
 
     def versioned(self, location: str) -> Versioned | None:
         """Return the file. None if there is none."""
-        found = self._read(location)
-        return None if found is None or found.content.startswith(_GONE) else found
+        file = self._read(location)
+        return None if file is None or file.content.startswith(_GONE) else file
 
     def create(self, location: str, content: bytes) -> Versioned | None:
         """Write the file if there is none."""
         made = self._put(location, content, "create")
         if made is None:
-            found = self._read(location)
-            if found is not None and found.content.startswith(_GONE):
-                made = self._put(location, content, {"e_tag": found.version})
+            file = self._read(location)
+            if file is not None and file.content.startswith(_GONE):
+                made = self._put(location, content, {"e_tag": file.version})
         if made is not None and not self._proved:
             self._prove(location, content)
         return made
@@ -212,9 +212,9 @@ class ObjectConditions:
             lost: LakewardenError | None = error
         else:
             lost = None
-        found = self._read(location)
-        if found is not None and found.content == content:
-            return found
+        file = self._read(location)
+        if file is not None and file.content == content:
+            return file
         if lost is not None:
             raise TemporaryError(f"it is not known whether {location} was written: {lost}") from lost
         return None

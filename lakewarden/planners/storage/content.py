@@ -29,9 +29,9 @@ class StoreRefusedError(TemporaryError):
     """The store refused the credentials, or the process found none. The next request may have some."""
 
 
-def refused(location: str, said: object) -> StoreRefusedError:
+def refused(location: str, reason: object) -> StoreRefusedError:
     """Return the error for a store that refused access."""
-    return StoreRefusedError(f"{location}: its store refuses us: {said}")
+    return StoreRefusedError(f"{location}: its store refuses us: {reason}")
 
 
 def too_many(location: str, most: int) -> FileTooLargeError:
@@ -57,12 +57,12 @@ def those_that(are: Callable[[str], bool], names: Iterable[str]) -> list[str]:
     """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - processes that only read do not need it
 
-    found: list[str] = []
+    matches: list[str] = []
     left = iter(names)
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
         while some := list(itertools.islice(left, _ASKED_AT_ONCE)):
-            found += itertools.compress(some, threads.map(are, some))
-    return found
+            matches += itertools.compress(some, threads.map(are, some))
+    return matches
 
 
 def read_ahead(files: Iterable[str], read: Callable[[str], _Read]) -> Iterator[tuple[str, _Read]]:

@@ -101,10 +101,8 @@ class ObjectEmptyFiles:
 
     def renew(self, location: str) -> bool:
         """Put the object anew, with what it holds."""
-        found = self._conditions.versioned(location)
-        return (
-            found is not None and self._conditions.replace(location, found.content, version=found.version) is not None
-        )
+        file = self._conditions.versioned(location)
+        return file is not None and self._conditions.replace(location, file.content, version=file.version) is not None
 
 
 def _not_written(location: str, error: OSError) -> PermanentError | TemporaryError:

@@ -23,9 +23,9 @@ def default_host(scheme: str) -> str | None:
     """
     for variable in _FOLDERS:
         folder = os.environ.get(variable)
-        if folder and (said := _default_file_system(Path(folder, "core-site.xml"))) is not None:
-            found = _AUTHORITY.fullmatch(said)
-            return found[2] if found is not None and found[1].lower() == scheme else None
+        if folder and (default := _default_file_system(Path(folder, "core-site.xml"))) is not None:
+            match = _AUTHORITY.fullmatch(default)
+            return match[2] if match is not None and match[1].lower() == scheme else None
     return None
 
 
@@ -36,8 +36,8 @@ def _default_file_system(file: Path) -> str | None:
         root = ET.parse(file).getroot()  # noqa: S314 - the machine's own configuration, as Hadoop reads it
     except (OSError, ET.ParseError):
         return None
-    said = {_text(one, "name"): _text(one, "value") for one in root.iter("property")}
-    return next((said[key] for key in _KEYS if said.get(key)), None)
+    settings = {_text(element, "name"): _text(element, "value") for element in root.iter("property")}
+    return next((settings[key] for key in _KEYS if settings.get(key)), None)
 
 
 def _text(of: ET.Element, name: str) -> str:

@@ -47,15 +47,15 @@ def place_of(path: str, *, store: str, by_key: bool = False) -> PathParts:
     """
     if not path or len(path) > _LONGEST or "\0" in path:
         raise NoPlaceError("is no path")
-    found = _SCHEME.fullmatch(path)
-    if found is None:
+    match = _SCHEME.fullmatch(path)
+    if match is None:
         where, rest = store, path
         if rest.startswith("//"):
             raise NoPlaceError("names a host without saying how to reach it")
-    elif canonical_scheme(found[1]) in _LOCAL:
-        where, rest = "", _without_host(found[2])
+    elif canonical_scheme(match[1]) in _LOCAL:
+        where, rest = "", _without_host(match[2])
     else:
-        where, rest = _remote(canonical_scheme(found[1]), found[2])
+        where, rest = _remote(canonical_scheme(match[1]), match[2])
     if not rest.startswith("/"):
         raise NoPlaceError("is not absolute")
     if by_key and where:

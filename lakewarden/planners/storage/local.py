@@ -45,21 +45,21 @@ class LocalStorage:
 
         def scan() -> list[FileEntry]:
             entries: list[FileEntry] = []
-            with os.scandir(location) as found:
-                for place, entry in enumerate(found):
+            with os.scandir(location) as scan_entries:
+                for place, entry in enumerate(scan_entries):
                     if place == most:
                         raise too_many(location, most)
-                    if (one := _entry(entry)) is not None:
-                        entries.append(one)
+                    if (file_entry := _entry(entry)) is not None:
+                        entries.append(file_entry)
             return entries
 
         return _scanned(location, scan)
 
     def entries(self, location: str) -> Iterator[FileEntry]:
         """Yield the folder's entries, as a listing has them. They are read in parts."""
-        with _scanned(location, lambda: os.scandir(location)) as found:
-            while part := _translated(location, lambda: [_entry(one) for one in itertools.islice(found, _AT_ONCE)]):
-                yield from (one for one in part if one is not None)
+        with _scanned(location, lambda: os.scandir(location)) as scan:
+            while part := _translated(location, lambda: [_entry(entry) for entry in itertools.islice(scan, _AT_ONCE)]):
+                yield from (entry for entry in part if entry is not None)
 
     def present(self, location: str, names: Collection[str]) -> Collection[str]:
         """Return the names that the folder has. It takes one stat for each. A link counts, wherever it leads."""
@@ -79,8 +79,12 @@ class LocalStorage:
         def content() -> bytes:
             with os.fdopen(regular_file(location, limit=limit), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                found = file.read(size + 1)  # the limit may be larger than the file
-                return found if len(found) <= size else found + file.read(limit + 1 - len(found))
+                content_bytes = file.read(size + 1)  # the limit may be larger than the file
+                return (
+                    content_bytes
+                    if len(content_bytes) <= size
+                    else content_bytes + file.read(limit + 1 - len(content_bytes))
+                )
 
         return within(limit, _translated(location, content), location)
 
@@ -263,9 +267,9 @@ class OpenFolder:
             os.fsync(self._number)
         return True
 
-    def _is_one_file(self, one: str, other: str) -> bool:
+    def _is_one_file(self, first: str, second: str) -> bool:
         try:
-            return os.path.samestat(os.stat(one, dir_fd=self._number), os.stat(other, dir_fd=self._number))
+            return os.path.samestat(os.stat(first, dir_fd=self._number), os.stat(second, dir_fd=self._number))
         except OSError:
             return False
 

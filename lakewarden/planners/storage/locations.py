@@ -49,7 +49,7 @@ def canonical_location(text: str) -> str:
         return spelled
     real = os.path.realpath(spelled)
     if ".." in spelled.split("/") and os.path.realpath(posixpath.normpath(spelled)) != real:
-        raise PermanentError(f"{_shown(text)} climbs with '..' out of a link: write the path without '..'")
+        raise PermanentError(f"{_in_short(text)} climbs with '..' out of a link: write the path without '..'")
     return real
 
 
@@ -84,7 +84,7 @@ def outside(location: str, roots: Sequence[str]) -> str | None:
     """
     if not roots or is_in_catalog(location) or any(is_below(location, root) for root in roots):
         return None
-    return f"{_shown(location)} lies outside of the roots: {', '.join(roots)}"
+    return f"{_in_short(location)} lies outside of the roots: {', '.join(roots)}"
 
 
 _OF_KEYS = frozenset({"s3", "gs", "abfss", "wasb", "wasbs", "oss", "memory"})
@@ -118,10 +118,10 @@ def spelled_location(text: str) -> str:
     Raises PermanentError as `canonical_location` does.
     """
     _check(text)
-    found = _SCHEME.fullmatch(text)
-    if found is None:
+    match = _SCHEME.fullmatch(text)
+    if match is None:
         return _local(text)
-    scheme, rest = canonical_scheme(found[1]), found[2]
+    scheme, rest = canonical_scheme(match[1]), match[2]
     if scheme in _LOCAL:
         return _local(_without_empty_host(rest, text))
     if scheme == _CATALOG:
@@ -134,17 +134,17 @@ def _check(text: str) -> None:
     try:
         length = len(os.fsencode(text))
     except UnicodeEncodeError as wrong:
-        raise PermanentError(f"{_shown(text)} holds half a character, which is no table's address") from wrong
+        raise PermanentError(f"{_in_short(text)} holds half a character, which is no table's address") from wrong
     if length > LONGEST_BYTES:
-        raise PermanentError(f"{_shown(text)} has {length} bytes, and a table's address at most {LONGEST_BYTES}")
+        raise PermanentError(f"{_in_short(text)} has {length} bytes, and a table's address at most {LONGEST_BYTES}")
     for sign, what in _FORBIDDEN.items():
         if sign in text:
-            raise PermanentError(f"{_shown(text)} holds {what}, which is no table's address")
+            raise PermanentError(f"{_in_short(text)} holds {what}, which is no table's address")
     if "::" in text:
-        raise PermanentError(f"{_shown(text)} chains protocols, which is no table's address")
+        raise PermanentError(f"{_in_short(text)} chains protocols, which is no table's address")
 
 
-def _shown(text: str) -> str:
+def _in_short(text: str) -> str:
     """Return an address as a message may show it: not longer than a line, and without what may be credentials. Those
     end with the last `@`, because a secret may hold slashes.
     """
@@ -184,7 +184,7 @@ def _without_empty_host(rest: str, text: str) -> str:
     """Return the path of a file URI: `///x`, `//localhost/x` and `/x` are all `/x`."""
     path = rest.removeprefix("//localhost") if rest.startswith("//localhost/") else rest
     if path.startswith("//") and not path.startswith("///"):
-        raise PermanentError(f"{_shown(text)} names a file on another host")
+        raise PermanentError(f"{_in_short(text)} names a file on another host")
     return path
 
 
@@ -198,7 +198,7 @@ def _default_host(text: str) -> str:
     host = default_host(HDFS)
     if host is None:
         raise PermanentError(
-            f"{_shown(text)} names no host, and no fs.defaultFS of HDFS stands in core-site.xml of HADOOP_CONF_DIR: "
+            f"{_in_short(text)} names no host, and no fs.defaultFS of HDFS stands in core-site.xml of HADOOP_CONF_DIR: "
             "name it, as in hdfs://namenode:8020/path"
         )
     return host
@@ -206,12 +206,12 @@ def _default_host(text: str) -> str:
 
 def _local(path: str) -> str:
     if not path.startswith("/"):
-        raise PermanentError(f"{_shown(path)} is not absolute")
+        raise PermanentError(f"{_in_short(path)} is not absolute")
     if "\0" in path:
-        raise PermanentError(f"{_shown(path)} holds a NUL, which is no table's address")
+        raise PermanentError(f"{_in_short(path)} holds a NUL, which is no table's address")
     names = [name for name in path.split("/") if name not in ("", ".")]
     if any(len(os.fsencode(name)) > LONGEST_NAME_BYTES for name in names):
-        raise PermanentError(f"{_shown(path)} holds a name of more than {LONGEST_NAME_BYTES} bytes")
+        raise PermanentError(f"{_in_short(path)} holds a name of more than {LONGEST_NAME_BYTES} bytes")
     return f"/{'/'.join(names)}"
 
 
@@ -220,9 +220,9 @@ def _names(rest: str, text: str) -> tuple[str, str]:
     catalog, _, identifier = rest.removeprefix("//").partition("/")
     levels = identifier.split(".")
     if not rest.startswith("//") or not catalog or "/" in identifier or len(levels) < 2 or not all(levels):
-        raise PermanentError(f"{_shown(text)} needs the form {_CATALOG}://name/namespace.table")
+        raise PermanentError(f"{_in_short(text)} needs the form {_CATALOG}://name/namespace.table")
     if "@" in catalog:
-        raise PermanentError(f"{_shown(text)} holds credentials")
+        raise PermanentError(f"{_in_short(text)} holds credentials")
     return catalog, identifier
 
 
@@ -230,17 +230,19 @@ def _remote(scheme: str, rest: str, text: str) -> str:
     if scheme == HDFS and (hostless := path_without_host(rest)) is not None:
         rest = f"//{_default_host(text)}{hostless}"
     if not rest.startswith("//"):
-        raise PermanentError(f"{_shown(text)} needs the form {scheme}://bucket/path")
+        raise PermanentError(f"{_in_short(text)} needs the form {scheme}://bucket/path")
     host, _, path = rest[2:].partition("/")
     if not host:
-        raise PermanentError(f"{_shown(text)} names no bucket or host")
+        raise PermanentError(f"{_in_short(text)} names no bucket or host")
     if "@" in host and scheme not in _CONTAINER_AT_ACCOUNT:
-        raise PermanentError(f"{_shown(text)} holds credentials, which no address may")
+        raise PermanentError(f"{_in_short(text)} holds credentials, which no address may")
     if not _HOST.fullmatch(host):
-        raise PermanentError(f"{_shown(text)} names no valid bucket or host: it may hold credentials, or a wrong port")
+        raise PermanentError(
+            f"{_in_short(text)} names no valid bucket or host: it may hold credentials, or a wrong port"
+        )
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise PermanentError(f"{_shown(text)} climbs with '..'")
+        raise PermanentError(f"{_in_short(text)} climbs with '..'")
     if not path.isascii() and any("\ud800" <= sign <= "\udfff" for sign in path):
-        raise PermanentError(f"{_shown(text)} holds bytes that are no UTF-8, which no object store takes")
+        raise PermanentError(f"{_in_short(text)} holds bytes that are no UTF-8, which no object store takes")
     return f"{scheme}://{posixpath.join(host, *parts)}"

@@ -77,9 +77,9 @@ class ObjectStorage:
         def listed(client: Any, path: str) -> _Listed:
             return _listed(client.list_with_delimiter(path, return_arrow=True), path, location, MOST_ENTRIES)
 
-        found = self.ask(location, listed)
-        told = repr((sorted(found.objects), sorted(found.folders)))
-        return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
+        listing = self.ask(location, listed)
+        text = repr((sorted(listing.objects), sorted(listing.folders)))
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
     def changed_at(self, location: str) -> datetime | None:
         """Return None: the stamp depends on the content of the folder, and not on the time of its change."""
@@ -87,8 +87,8 @@ class ObjectStorage:
 
     def version(self, location: str) -> str:
         """Return the file's ETag and its time. It takes one request, and the answer has no body."""
-        found = self.ask(location, lambda client, path: client.head(path))
-        return f"{found['e_tag']}.{found['last_modified'].timestamp()}"
+        head = self.ask(location, lambda client, path: client.head(path))
+        return f"{head['e_tag']}.{head['last_modified'].timestamp()}"
 
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return the folder's entries. It reads all pages of the listing, or raises an error."""
@@ -97,9 +97,9 @@ class ObjectStorage:
             pages = client.list_with_delimiter_async(path, return_arrow=True)
             return _listed(self._in_time(pages, most), path, location, most)
 
-        found = self.ask(location, listed)
-        return [*map(_file, found.objects)] + [
-            FileEntry(name=_name(path), size=0, modified=EPOCH, is_folder=True) for path in found.folders
+        page = self.ask(location, listed)
+        return [*map(_file, page.objects)] + [
+            FileEntry(name=_name(path), size=0, modified=EPOCH, is_folder=True) for path in page.folders
         ]
 
     def entries(self, location: str) -> Iterator[FileEntry]:
@@ -109,12 +109,12 @@ class ObjectStorage:
             pages = client.list_with_delimiter_async(path, return_arrow=True)
             return self._in_time(pages, _LONGEST_LISTING)
 
-        found = self.ask(location, listed)
+        listing = self.ask(location, listed)
         path = location.partition("://")[2].partition("/")[2]
-        folders = [one for one in found["common_prefixes"] if one != path]
+        folders = [folder for folder in listing["common_prefixes"] if folder != path]
         yield from (FileEntry(name=_name(folder), size=0, modified=EPOCH, is_folder=True) for folder in folders)
         empty = not folders
-        objects = found["objects"]
+        objects = listing["objects"]
         for begin in range(0, objects.num_rows, _ROWS_AT_ONCE):
             rows = _rows(objects.slice(begin, min(_ROWS_AT_ONCE, objects.num_rows - begin)))
             kept = [row for row in rows if row[0] != path]
@@ -134,7 +134,7 @@ class ObjectStorage:
         def whole_listing(client: Any, path: str) -> bool:
             prefix, seen = f"{path}/" if path else "", 0
             for page in client.list(path or None, chunk_size=_A_PAGE):
-                unseen.difference_update(one["path"].removeprefix(prefix) for one in page)
+                unseen.difference_update(entry["path"].removeprefix(prefix) for entry in page)
                 seen += len(page)
                 if seen > limit:
                     return False
@@ -159,13 +159,13 @@ class ObjectStorage:
         def all_pages(client: Any, path: str) -> None:
             prefix, empty = f"{path}/" if path else "", True
             for page in client.list(path or None):
-                for found in page:
-                    below = found["path"].removeprefix(prefix)
-                    if found["path"] == path:
+                for entry in page:
+                    below = entry["path"].removeprefix(prefix)
+                    if entry["path"] == path:
                         continue
                     empty = False
                     try:
-                        take(below, _entry(below, found))
+                        take(below, _entry(below, entry))
                     except StopIteration:
                         return
             if empty:
@@ -192,14 +192,14 @@ class ObjectStorage:
 
         def part(client: Any, path: str) -> bytes:
             try:
-                found: bytes = client.get_range(path, start=begin, length=size).to_bytes()
+                content: bytes = client.get_range(path, start=begin, length=size).to_bytes()
             except FileNotFoundError:
                 raise
             except Exception:
                 if begin >= client.head(path)["size"]:
                     return b""
                 raise
-            return found
+            return content
 
         return self.ask(location, part)
 
@@ -213,9 +213,9 @@ class ObjectStorage:
         def listed(client: Any, path: str) -> bool:
             folder, _, _ = path.rpartition("/")
             for page in client.list(folder, offset=path[:-1], chunk_size=_LISTED_AT_ONCE):
-                for one in page:
-                    if one["path"] >= path:
-                        return bool(one["path"] == path)
+                for entry in page:
+                    if entry["path"] >= path:
+                        return bool(entry["path"] == path)
             return False
 
         return self.ask(location, listed)
@@ -272,8 +272,8 @@ def said(error: Exception) -> str:
 
 def _status(error: Exception) -> str:
     """Return the HTTP status of the answer. It is empty if there was none."""
-    found = _STATUS.search(said(error))
-    return "" if found is None else found[1]
+    match = _STATUS.search(said(error))
+    return "" if match is None else match[1]
 
 
 def _found_no_credentials(error: Exception) -> bool:
@@ -283,12 +283,12 @@ def _found_no_credentials(error: Exception) -> bool:
     return "169.254.169.254" in said(error)
 
 
-def _listed(found: Any, folder: str, location: str, most: int) -> _Listed:
+def _listed(listing: Any, folder: str, location: str, most: int) -> _Listed:
     """Return a listing that has entries, but not too many. As Python objects they are ten times as large.
 
     The mark of the folder itself is left out. Raises FileNotFoundError and FileTooLargeError.
     """
-    objects, folders = found["objects"], [path for path in found["common_prefixes"] if path != folder]
+    objects, folders = listing["objects"], [path for path in listing["common_prefixes"] if path != folder]
     if objects.num_rows + len(folders) > most:
         raise too_many(location, most)
     kept = [row for row in _rows(objects) if row[0] != folder]
@@ -310,9 +310,9 @@ def _file(row: _Row) -> FileEntry:
     return FileEntry(name=_name(path), size=size, modified=EPOCH + timedelta(microseconds=written), version=version)
 
 
-def _entry(path: str, found: Any) -> FileEntry:
-    version = str(found["e_tag"] or "")
-    return FileEntry(name=_name(path), size=found["size"], modified=found["last_modified"], version=version)
+def _entry(path: str, meta: Any) -> FileEntry:
+    version = str(meta["e_tag"] or "")
+    return FileEntry(name=_name(path), size=meta["size"], modified=meta["last_modified"], version=version)
 
 
 def _name(path: str) -> str:

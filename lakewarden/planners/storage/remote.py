@@ -50,18 +50,18 @@ class FsspecStorage:
 
     def version(self, location: str) -> str:
         """Return the file's size, time and version. It takes one request."""
-        found = self._entry(self._either(location, lambda driver, at, timeouts: driver.info(at, **timeouts)))
-        return f"{found.version}.{found.modified.timestamp()}.{found.size}"
+        entry = self._entry(self._either(location, lambda driver, at, timeouts: driver.info(at, **timeouts)))
+        return f"{entry.version}.{entry.modified.timestamp()}.{entry.size}"
 
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return the folder's entries. It reads all pages of the listing, or raises an error."""
 
         def entries(driver: Any, at: str, timeouts: dict[str, float]) -> Sequence[FileEntry]:
-            found = driver.ls(at, detail=True, **timeouts)
+            infos = driver.ls(at, detail=True, **timeouts)
             folder = driver._strip_protocol(at).rstrip("/")  # noqa: SLF001 - fsspec offers it to callers
-            if len(found) > most:
+            if len(infos) > most:
                 raise too_many(location, most)
-            below = [self._entry(one) for one in found if one["name"].rstrip("/") != folder]
+            below = [self._entry(info) for info in infos if info["name"].rstrip("/") != folder]
             if not below:
                 raise FileNotFoundError(location)
             return below
@@ -126,7 +126,7 @@ class FsspecStorage:
     def ask(self, location: str, act: Callable[[Any, dict[str, float]], _T]) -> _T:
         """Return the result of `act`, called with the driver and the argument for the longest time of a request."""
         driver = self._driver()
-        answer: _T = self._asked(location, lambda: act(driver, self._timeouts(driver)))
+        answer: _T = self._answer(location, lambda: act(driver, self._timeouts(driver)))
         return answer
 
     def _timeouts(self, driver: Any) -> dict[str, float]:
@@ -144,17 +144,17 @@ class FsspecStorage:
             return self._opened
 
     @staticmethod
-    def _entry(one: Mapping[str, Any]) -> FileEntry:
-        written = next((one[key] for key in _WRITTEN_KEYS if one.get(key) is not None), None)
+    def _entry(info: Mapping[str, Any]) -> FileEntry:
+        written = next((info[key] for key in _WRITTEN_KEYS if info.get(key) is not None), None)
         return FileEntry(
-            name=one["name"].rstrip("/").rpartition("/")[2],
-            size=int(one.get("size") or 0),
+            name=info["name"].rstrip("/").rpartition("/")[2],
+            size=int(info.get("size") or 0),
             modified=_written_at(written),
-            is_folder=one["type"] == "directory",
-            version=str(next((one[key] for key in _VERSION_KEYS if one.get(key)), "")),
+            is_folder=info["type"] == "directory",
+            version=str(next((info[key] for key in _VERSION_KEYS if info.get(key)), "")),
         )
 
-    def _asked(self, location: str, ask: Callable[[], Any]) -> Any:
+    def _answer(self, location: str, ask: Callable[[], Any]) -> Any:
         """Ask the driver, and translate its errors. If the store refuses access, the driver is opened again for the
         next request, because its secret may have been replaced.
         """

@@ -40,18 +40,18 @@ class Secret(Settings):
     def value(self) -> str:
         """Return the secret. If there is none, raises PermanentError that names the place."""
         if self.env is not None:
-            found = os.environ.get(self.env, "")
+            secret = os.environ.get(self.env, "")
             where = f"the environment variable {self.env} is not set"
         else:
             where = f"the file {self.file} cannot be read"
             try:
-                found = Path(self.file or "").read_text(encoding="utf-8").strip()
+                secret = Path(self.file or "").read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError):
-                found = ""
-        if not found:
+                secret = ""
+        if not secret:
             raise PermanentError(f"a secret is missing: {where}, or it is empty")
-        hide(found)
-        return found
+        hide(secret)
+        return secret
 
 
 def _a_reference(value: Any) -> Any:
@@ -112,7 +112,7 @@ class StoreSettings(Settings):
     @classmethod
     def _nothing_that_is_a_setting(cls, value: dict[str, str]) -> dict[str, str]:
         for key in value:
-            setting = next((said for part, said in _SETTINGS_OF_HADOOP.items() if part in f"{key}."), None)
+            setting = next((setting for part, setting in _SETTINGS_OF_HADOOP.items() if part in f"{key}."), None)
             if setting is not None:
                 raise ValueError(
                     f"{key} is for Spark alone: say it as {setting}, which the daemon's own reads obey too"
@@ -216,41 +216,41 @@ class S3Store(ObjectStoreSettings):
 
         Keys are passed by a function, because a session token of the environment belongs to other keys.
         """
-        found = super().client_arguments(host) | {"bucket": host, "disable_bulk_delete": True}
+        arguments = super().client_arguments(host) | {"bucket": host, "disable_bulk_delete": True}
         endpoint = self.endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS)), None)
         in_host_name = not self.path_style and "." not in host  # a certificate is for one name below the endpoint's
         if endpoint is not None:
             parts = urlsplit(endpoint)
             in_host_name = in_host_name and not _is_an_address(parts.hostname or "")
             netloc = f"{host}.{parts.netloc}" if in_host_name else parts.netloc
-            found["endpoint"] = f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}"
-            found["client_options"]["allow_http"] = parts.scheme == "http"
-        found["virtual_hosted_style_request"] = in_host_name
+            arguments["endpoint"] = f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}"
+            arguments["client_options"]["allow_http"] = parts.scheme == "http"
+        arguments["virtual_hosted_style_request"] = in_host_name
         if self.region is not None:
-            found["region"] = self.region
+            arguments["region"] = self.region
         if self.anonymous:
-            found["skip_signature"] = True
+            arguments["skip_signature"] = True
         if self.access_key is not None and self.secret_key is not None:
             keys = {"access_key_id": self.access_key.value(), "secret_access_key": self.secret_key.value()}
-            found["credential_provider"] = lambda: {**keys, "token": None, "expires_at": None}
-        return found
+            arguments["credential_provider"] = lambda: {**keys, "token": None, "expires_at": None}
+        return arguments
 
     def hadoop_properties(self) -> dict[str, str]:
         """Return the properties of S3A. Source: Hadoop 3.3.4, `org.apache.hadoop.fs.s3a.Constants`."""
-        found = {"path.style.access": str(self.path_style).lower(), "aws.credentials.provider": _AS_BOTO_DOES}
+        properties = {"path.style.access": str(self.path_style).lower(), "aws.credentials.provider": _AS_BOTO_DOES}
         if self.endpoint is not None:
-            found["endpoint"] = self.endpoint.rstrip("/")
-            found["connection.ssl.enabled"] = str(urlsplit(self.endpoint).scheme == "https").lower()
+            properties["endpoint"] = self.endpoint.rstrip("/")
+            properties["connection.ssl.enabled"] = str(urlsplit(self.endpoint).scheme == "https").lower()
         if self.region is not None:
-            found["endpoint.region"] = self.region
+            properties["endpoint.region"] = self.region
         if self.anonymous:
-            found["aws.credentials.provider"] = f"{_S3A}.AnonymousAWSCredentialsProvider"
+            properties["aws.credentials.provider"] = f"{_S3A}.AnonymousAWSCredentialsProvider"
         if self.access_key is not None and self.secret_key is not None:
-            found["aws.credentials.provider"] = f"{_S3A}.SimpleAWSCredentialsProvider"
-            found |= {"access.key": self.access_key.value(), "secret.key": self.secret_key.value()}
+            properties["aws.credentials.provider"] = f"{_S3A}.SimpleAWSCredentialsProvider"
+            properties |= {"access.key": self.access_key.value(), "secret.key": self.secret_key.value()}
         start = f"fs.s3a.bucket.{self.host}" if self.host else "fs.s3a"
         everywhere = {"fs.s3.impl": f"{_S3A}.S3AFileSystem", "fs.s3a.connection.maximum": _CONNECTIONS}
-        return everywhere | {f"{start}.{key}": value for key, value in found.items()}
+        return everywhere | {f"{start}.{key}": value for key, value in properties.items()}
 
 
 def _is_an_address(host: str) -> bool:
@@ -316,10 +316,10 @@ class AzureStore(ObjectStoreSettings):
         """Return the arguments of obstore's AzureStore. It uses the account's blob endpoint."""
         container, _, account = host.rpartition("@")
         name, _, domain = account.partition(".")
-        found = super().client_arguments(host) | {"container_name": container, "account_name": name}
+        arguments = super().client_arguments(host) | {"container_name": container, "account_name": name}
         if domain.startswith("dfs.") and domain != "dfs.core.windows.net":  # the cloud of a country
-            found["endpoint"] = f"https://{name}.blob.{domain.removeprefix('dfs.')}"
-        return found | ({} if self.account_key is None else {"account_key": self.account_key.value()})
+            arguments["endpoint"] = f"https://{name}.blob.{domain.removeprefix('dfs.')}"
+        return arguments | ({} if self.account_key is None else {"account_key": self.account_key.value()})
 
     def hadoop_properties(self) -> dict[str, str]:
         """Return the properties of ABFS."""

@@ -37,8 +37,8 @@ def open_client(store: ObjectStoreSettings, host: str, *, keys: Callable[[], Map
     try:
         return kind(**arguments)
     except Exception as error:
-        found = f"{error}".partition("\n\n")[0]
-        raise PermanentError(f"the settings of {store.prefix} cannot be used: {found}") from error
+        message = f"{error}".partition("\n\n")[0]
+        raise PermanentError(f"the settings of {store.prefix} cannot be used: {message}") from error
 
 
 def merged(ours: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +48,9 @@ def merged(ours: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kind(settings: ObjectStoreSettings) -> Any:
-    package = next((one for one in _NEEDED if importlib.util.find_spec(one.partition(".")[0]) is None), None)
+    package = next(
+        (package for package in _NEEDED if importlib.util.find_spec(package.partition(".")[0]) is None), None
+    )
     if package is not None:
         raise PermanentError(
             f"{settings.scheme}:// locations need {package}: pip install 'lakewarden[{_EXTRAS[settings.scheme]}]'"

@@ -111,7 +111,9 @@ class TtlSteps:
         ]
         for path, again in read_partitions(location, expired, storage).items():
             confirm_expired(partitions[path], again)
-        held = self._held = guard.partitions_in_need(location, storage, expired, known=self._table.observations.seen)
+        held = self._held = guard.partitions_in_need(
+            location, storage, expired, earlier_timeline=self._table.observations.seen
+        )
         with translated(Step.PLAN):
             there = self._table.client.shows_files_of([path for path in expired if path not in held])
         for path in there:

@@ -75,16 +75,17 @@ def metastore_state(
     metastore: MetastoreOptions | None,
     commit: PartitionCommitOptions,
     folders: Mapping[str, Folder],
-    known: MetastoreLook | None,
+    last_look: MetastoreLook | None,
 ) -> MetastoreState:
     """Ask the metastore, if the policy needs it. A metastore that does not answer stops no other service."""
     if metastore is None or CommitAct.METASTORE not in commit.policy.acts:
         return MetastoreState()
     try:
-        look = looked(metastore, location, folders, known)
+        look = looked(metastore, location, folders, last_look)
     except TemporaryError as away:
         return MetastoreState(
-            kept=known, blocker=_blocker("metastore_away", str(away), "start the metastore, or set options.metastore")
+            kept=last_look,
+            blocker=_blocker("metastore_away", str(away), "start the metastore, or set options.metastore"),
         )
     except PermanentError as wrong:
         remedy = "set options.metastore to the table of the directory"
@@ -163,8 +164,8 @@ def judge(
         return PartitionJudgement(state=PartitionState.WAITING, reason=strange)
     left = acts_left(path, folder, rules)
     if not left:
-        told = " and ".join(_DONE[act] for act in rules.commit.policy.acts)
-        return PartitionJudgement(state=PartitionState.COMMITTED, reason=f"{told}, and it has not changed since")
+        acts_done = " and ".join(_DONE[act] for act in rules.commit.policy.acts)
+        return PartitionJudgement(state=PartitionState.COMMITTED, reason=f"{acts_done}, and it has not changed since")
     delay = max(rules.commit.delay, _TICK) if CommitAct.METASTORE in left else rules.commit.delay
     ends_at = moment(folder.changed_at) + delay
     if now <= ends_at:
@@ -187,8 +188,8 @@ def acts_left(path: str, folder: Folder, rules: Rules) -> tuple[CommitAct, ...]:
 
 
 def _is_listed(path: str, folder: Folder, rules: Rules) -> bool:
-    one = None if rules.metastore is None else rules.metastore.partitions.get(path)
-    return one is not None and folder.changed_at <= one.up_to
+    partition = None if rules.metastore is None else rules.metastore.partitions.get(path)
+    return partition is not None and folder.changed_at <= partition.up_to
 
 
 def _was_committed(path: str, folder: Folder, rules: Rules) -> bool:
@@ -207,9 +208,9 @@ def _strange(path: str, rules: Rules) -> str | None:
         return f"its folders are not the partition columns of the table in the metastore ({shown(columns)})"
     if (name := there.taken.get(path)) is not None:
         return f"the metastore lists its folder as another partition, {shown(name)}"
-    one = there.partitions.get(path)
-    if one is not None and one.elsewhere is not None:
-        return f"the metastore lists it at another place, {shown(one.elsewhere)}"
+    partition = there.partitions.get(path)
+    if partition is not None and partition.elsewhere is not None:
+        return f"the metastore lists it at another place, {shown(partition.elsewhere)}"
     return None
 
 
@@ -250,12 +251,12 @@ class Needs:
 
 def due(folders: Mapping[str, Folder], rules: Rules, now: datetime) -> list[str]:
     """Return the partitions that are to be committed, those with the oldest change first."""
-    found = (
+    dated_paths = (
         (folder.changed_at, path)
         for path, folder in folders.items()
         if judge(path, folder, above_in(path, folders), rules, now).state is PartitionState.DUE
     )
-    return [path for _, path in sorted(found)]
+    return [path for _, path in sorted(dated_paths)]
 
 
 def needs_of(folders: Mapping[str, Folder], rules: Rules, now: datetime) -> Needs:
@@ -273,8 +274,8 @@ def needs_of(folders: Mapping[str, Folder], rules: Rules, now: datetime) -> Need
         elif verdict.state in (PartitionState.ACTIVE, PartitionState.WAITING) and len(waits) < MOST_SHOWN:
             waits.append(_line(path, verdict))
     partitions = sum(counts[state] for state in _WORDS)
-    told = ", ".join(f"{counts[state]} {word}" for state, word in _WORDS.items() if counts[state])
-    summary = f"{partitions} partitions ({told or 'none with data'}), {files} files, {format_size(size)}"
+    counts_in_words = ", ".join(f"{counts[state]} {word}" for state, word in _WORDS.items() if counts[state])
+    summary = f"{partitions} partitions ({counts_in_words or 'none with data'}), {files} files, {format_size(size)}"
     changes_at = min(until, default=None)
     changed = max((folder.changed_at for folder in folders.values() if folder.files), default=None)
     return Needs(

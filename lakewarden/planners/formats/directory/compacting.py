@@ -97,7 +97,7 @@ def _unfit(path: str, folder: Folder, over: Iterable[Folder]) -> Iterator[str]:
         yield "files that lie in the folder of the directory itself cannot be exchanged in one act"
     if folder.has_folders:
         yield "there are folders in it"
-    if folder.has_log or any(one.has_log for one in over):
+    if folder.has_log or any(folder_above.has_log for folder_above in over):
         yield f"the {LOG_OF_A_SINK} in it, or above it, lists its files by name for Spark"
     if folder.returned:
         yield (
@@ -109,19 +109,19 @@ def _unfit(path: str, folder: Folder, over: Iterable[Folder]) -> Iterator[str]:
 
 def due(folders: Mapping[str, Folder], rules: CompactionRules, now: datetime) -> list[str]:
     """Return the partitions that are to be compacted, those with the most small files first."""
-    found = (
+    sized_paths = (
         (folder.small, path)
         for path, folder in folders.items()
         if judge(path, folder, above_in(path, folders), rules, now).state is CompactionState.DUE
     )
-    return [path for _, path in sorted(found, reverse=True)]
+    return [path for _, path in sorted(sized_paths, reverse=True)]
 
 
 def compaction_needs(
     folders: Mapping[str, Folder], rules: CompactionRules, now: datetime, *, unfinished: str | None = None
 ) -> ServiceNeeds:
     """Judge every partition, and add up. `unfinished` is what a killed run has left."""
-    counts, until, waits, found = Counter[CompactionState](), list[datetime](), list[str](), list[Folder]()
+    counts, until, waits, to_compact = Counter[CompactionState](), list[datetime](), list[str](), list[Folder]()
     for path, folder in folders.items():
         verdict = judge(path, folder, above_in(path, folders), rules, now)
         if folder.files:
@@ -129,18 +129,18 @@ def compaction_needs(
         if verdict.until is not None:
             until.append(verdict.until)
         if verdict.state is CompactionState.DUE:
-            found.append(folder)
+            to_compact.append(folder)
         elif verdict.state is not CompactionState.COMPACT and len(waits) < MOST_SHOWN:
             waits.append(f"{shown_path(path)} is not compacted: {verdict.reason}")
-    size = sum(folder.small_bytes for folder in found)
-    files = sum(folder.small for folder in found)
-    summary = f"{len(found)} partitions are to be compacted, with {files} small files, {format_size(size)}"
+    size = sum(folder.small_bytes for folder in to_compact)
+    files = sum(folder.small for folder in to_compact)
+    summary = f"{len(to_compact)} partitions are to be compacted, with {files} small files, {format_size(size)}"
     changes_at = min(until, default=None)
-    if not found and unfinished is None:
+    if not to_compact and unfinished is None:
         reason = f"no partition is to be compacted: {waits[0]}" if waits else "no partition has many small files"
         return ServiceNeeds(rest=NotDue(reason=reason, again_at=changes_at), notes=tuple(waits), changes_at=changes_at)
-    since = moment(min((folder.changed_at for folder in found), default=now.timestamp()))
-    backlog = backlog_of(len(found), since, files=files, size=size, small_files=files, unfinished=unfinished)
+    since = moment(min((folder.changed_at for folder in to_compact), default=now.timestamp()))
+    backlog = backlog_of(len(to_compact), since, files=files, size=size, small_files=files, unfinished=unfinished)
     return ServiceNeeds(backlog=backlog, notes=(summary, *waits), changes_at=changes_at)
 
 
@@ -277,8 +277,8 @@ def blockers(location: str, storage: Storage, options: CompactionOptions, log: s
 def why_not_there(location: str, storage: Storage, options: CompactionOptions) -> str | None:
     """Return why partitions cannot be replaced in the way that the options ask for; None if they can."""
     if options.publication is Publication.EXCHANGE:
-        known = isinstance(storage, LocalStorage)
-        return None if known else f"the store of {location} cannot exchange two folders in one act"
+        is_local = isinstance(storage, LocalStorage)
+        return None if is_local else f"the store of {location} cannot exchange two folders in one act"
     if is_s3(location, storage):
         return None
     way = f"the publication {options.publication.value}"
@@ -311,8 +311,8 @@ def unfinished(location: str, storage: Storage, options: CompactionOptions) -> M
         act = act_of(location, storage)
         return {} if act is None else {Service.COMPACTION: f"an act of the run {printable(act.run)} is {act.progress}"}
     try:
-        names = [one.name for one in storage.listing(f"{location}/{OURS}", most=MOST_FILES)]
+        names = [entry.name for entry in storage.listing(f"{location}/{OURS}", most=MOST_FILES)]
     except FileNotFoundError:
         return {}
     left = Counter(Service.TTL if name.startswith(DROP) else Service.COMPACTION for name in names)
-    return {one: f"a run that ended early has left {count} acts in {OURS}" for one, count in left.items()}
+    return {service: f"a run that ended early has left {count} acts in {OURS}" for service, count in left.items()}

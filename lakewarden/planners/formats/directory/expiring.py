@@ -43,20 +43,20 @@ def orphans_needs(
     folders: Mapping[str, Folder], age: timedelta, now: datetime, *, unfinished: str | None = None
 ) -> ServiceNeeds:
     """Add up what may be orphans."""
-    found = with_orphans(folders, age, now)
+    with_parts = with_orphans(folders, age, now)
     later = (
         moment(folder.oldest_staged) + age
         for folder in folders.values()
         if folder.oldest_staged >= (now - age).timestamp()
     )
     changes_at = min(later, default=None)
-    if not found and unfinished is None:
+    if not with_parts and unfinished is None:
         rest = NotDue(reason="no part in progress is old enough to be an orphan", again_at=changes_at)
         return ServiceNeeds(rest=rest, changes_at=changes_at)
-    files = sum(folder.staged + folder.staging for folder in found.values())
-    oldest = min((folder.oldest_staged for folder in found.values()), default=now.timestamp())
+    files = sum(folder.staged + folder.staging for folder in with_parts.values())
+    oldest = min((folder.oldest_staged for folder in with_parts.values()), default=now.timestamp())
     backlog = backlog_of(files, moment(oldest) + age, files=files, unfinished=unfinished)
-    note = f"{len(found)} partitions hold parts, or folders of parts, that may be orphans"
+    note = f"{len(with_parts)} partitions hold parts, or folders of parts, that may be orphans"
     return ServiceNeeds(backlog=backlog, notes=(note,), changes_at=changes_at)
 
 
@@ -102,7 +102,7 @@ def why_kept(path: str, folder: Folder, above: Iterable[Folder], term: ExpiryTer
         return "its name tells no time, or there are folders in it"
     if now <= at:
         return f"it expires at {at:%Y-%m-%d %H:%M:%S} UTC"
-    if folder.has_log or any(one.has_log for one in above):
+    if folder.has_log or any(folder_above.has_log for folder_above in above):
         return f"the {LOG_OF_A_SINK} in it, or above it, lists its files by name for Spark"
     at_work = active(folder, above, term.usual, term.table, now)
     if at_work is not None:
@@ -115,13 +115,13 @@ def why_kept(path: str, folder: Folder, above: Iterable[Folder], term: ExpiryTer
 
 def expired(folders: Mapping[str, Folder], term: ExpiryTerm, now: datetime) -> list[str]:
     """Return the partitions that have expired, the oldest times first."""
-    found = (
+    dated_paths = (
         (at, path)
         for path, folder in folders.items()
         if (at := expires_at(path, folder, term)) is not None
         and why_kept(path, folder, above_in(path, folders), term, now) is None
     )
-    return [path for _, path in sorted(found)]
+    return [path for _, path in sorted(dated_paths)]
 
 
 def ttl_needs(

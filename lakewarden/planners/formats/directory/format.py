@@ -192,9 +192,9 @@ class DirectoryFormat(NamedByPath):
     def heard(self, location: str, folder: str) -> None:
         """Look at a folder with the next observation. Beyond some hundreds the next look at all folders sees them."""
         with self._guard:
-            known = self._heard.get(location, frozenset())
-            if len(known) < _MOST_HEARD and len(self._heard) < _MOST_REMEMBERED:
-                self._heard[location] = known | {folder}
+            folders = self._heard.get(location, frozenset())
+            if len(folders) < _MOST_HEARD and len(self._heard) < _MOST_REMEMBERED:
+                self._heard[location] = folders | {folder}
 
     def _remember(self, location: str, warm: Sequence[str]) -> Sequence[str]:
         if len(self._warm) >= _MOST_REMEMBERED:

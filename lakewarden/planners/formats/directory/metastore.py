@@ -84,8 +84,8 @@ def values_of(path: str, columns: Sequence[PartitionColumn]) -> tuple[str, ...] 
     if not any(sign for _, sign, _ in named):
         return tuple(levels)
     values = {unquote(name).lower(): unquote(value) for name, sign, value in named if sign}
-    found = [values.get(column.name) for column in columns]
-    return None if None in found else tuple(value for value in found if value is not None)
+    level_values = [values.get(column.name) for column in columns]
+    return None if None in level_values else tuple(value for value in level_values if value is not None)
 
 
 def values_in(name: str) -> tuple[str, ...]:
@@ -107,11 +107,11 @@ def up_to_of(parameters: Mapping[str, str]) -> float:
     """
     for key in (COMMITTED_AT, _LAST_CHANGE_THERE):
         try:
-            told = float(parameters.get(key) or "")
+            moment = float(parameters.get(key) or "")
         except ValueError:
             continue
-        if math.isfinite(told):
-            return told
+        if math.isfinite(moment):
+            return moment
     return 0.0
 
 
@@ -159,7 +159,7 @@ def looked(
     after the commit that is known. Raises TemporaryError if no metastore answers, PermanentError as `table_there`.
     """
     metastores = Metastores(options.place, options.uri, timeout=options.timeout)
-    return metastores.asked(partial(_looked, options=options, location=location, folders=folders, known=known))
+    return metastores.asked(partial(_looked, options=options, location=location, folders=folders, last_look=known))
 
 
 def _looked(
@@ -168,30 +168,30 @@ def _looked(
     options: MetastoreOptions,
     location: str,
     folders: Mapping[str, Folder],
-    known: MetastoreLook | None,
+    last_look: MetastoreLook | None,
 ) -> MetastoreLook:
     there = table_there(client, options, location)
     names = client.get_partition_names(options.database, options.table, _ALL)
     named = _named(names, folders, there.columns)
-    before = {} if known is None else known.partitions
-    found: dict[str, ListedPartition] = {}
-    asked: dict[str, str] = {}
+    before = {} if last_look is None else last_look.partitions
+    partitions: dict[str, ListedPartition] = {}
+    paths: dict[str, str] = {}
     for path, name in named.items():
-        one = before.get(path)
-        if one is None or one.elsewhere is not None or one.up_to < folders[path].changed_at:
-            asked[name] = path
+        partition = before.get(path)
+        if partition is None or partition.elsewhere is not None or partition.up_to < folders[path].changed_at:
+            paths[name] = path
         else:
-            found[path] = one
-    for text, one in _objects(client, options, asked):
-        found[asked[text]] = listed(one, there, location, asked[text])
-    places = {} if known is None else known.strangers
+            partitions[path] = partition
+    for text, partition in _objects(client, options, paths):
+        partitions[paths[text]] = listed(partition, there, location, paths[text])
+    places = {} if last_look is None else last_look.strangers
     others = set(names).difference(named.values())
     strangers = {name: places[name] for name in others if name in places}
-    strangers |= {text: _place_of(one) for text, one in _objects(client, options, others - places.keys())}
-    elsewhere = {path: one.elsewhere for path, one in found.items() if one.elsewhere is not None}
+    strangers |= {text: _place_of(partition) for text, partition in _objects(client, options, others - places.keys())}
+    elsewhere = {path: partition.elsewhere for path, partition in partitions.items() if partition.elsewhere is not None}
     return MetastoreLook(
         columns=there.columns,
-        partitions=found,
+        partitions=partitions,
         strangers=strangers,
         taken={
             below: name
@@ -209,12 +209,12 @@ def _named(
     """
     left = {values_in(name): name for name in names}
     valued = {path: values_of(path, columns) for path, folder in folders.items() if folder.files}
-    found = {path: left.pop(values) for path, values in valued.items() if values is not None and values in left}
+    by_path = {path: left.pop(values) for path, values in valued.items() if values is not None and values in left}
     loose = {compared(values, columns): name for values, name in left.items()}
     for path, values in valued.items():
-        if values is not None and path not in found and (key := compared(values, columns)) in loose:
-            found[path] = loose.pop(key)
-    return found
+        if values is not None and path not in by_path and (key := compared(values, columns)) in loose:
+            by_path[path] = loose.pop(key)
+    return by_path
 
 
 def _objects(client: Client, options: MetastoreOptions, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
@@ -222,22 +222,22 @@ def _objects(client: Client, options: MetastoreOptions, names: Iterable[str]) ->
     left = iter(names)
     while some := list(islice(left, _AT_ONCE)):
         called = {values_in(text): text for text in some}
-        for one in client.get_partitions_by_names(options.database, options.table, some):
-            if (name := called.get(tuple(one.values or ()))) is not None:
-                yield name, one
+        for partition in client.get_partitions_by_names(options.database, options.table, some):
+            if (name := called.get(tuple(partition.values or ()))) is not None:
+                yield name, partition
 
 
-def listed(one: Any, there: TableThere, location: str, path: str) -> ListedPartition:
+def listed(partition: Any, there: TableThere, location: str, path: str) -> ListedPartition:
     """Return a partition of the metastore that belongs to the folder at a path below the table."""
-    place = _place_of(one)
+    place = _place_of(partition)
     here = place == f"{there.place}/{path}" or _same_place(place, f"{location}/{path}")
     return ListedPartition(
-        values=tuple(one.values), up_to=up_to_of(one.parameters or {}), elsewhere=None if here else place
+        values=tuple(partition.values), up_to=up_to_of(partition.parameters or {}), elsewhere=None if here else place
     )
 
 
-def _place_of(one: Any) -> str:
-    return (one.sd.location if one.sd is not None else None) or ""
+def _place_of(partition: Any) -> str:
+    return (partition.sd.location if partition.sd is not None else None) or ""
 
 
 def _below(place: str, there: TableThere, location: str) -> str | None:

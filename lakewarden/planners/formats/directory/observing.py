@@ -60,8 +60,8 @@ _LONGEST_PATH = 500
 
 def timeline_of(folders: Mapping[str, Folder]) -> Timeline:
     """Return the newest instants, at most a hundred. Nothing can be told of one that is not there."""
-    newest = nlargest(_NEWEST, (one for path, folder in folders.items() for one in _happened(path, folder)))
-    return Timeline(instants=tuple(_instant(*one) for one in reversed(newest)), oldest_leave_first=False)
+    newest = nlargest(_NEWEST, (event for path, folder in folders.items() for event in _happened(path, folder)))
+    return Timeline(instants=tuple(_instant(*event) for event in reversed(newest)), oldest_leave_first=False)
 
 
 def _happened(path: str, folder: Folder) -> Iterator[tuple[float, str, str]]:
@@ -191,10 +191,10 @@ def token_of(location: str, storage: Storage, warm: Sequence[str], walk: Walk | 
     """Return the token of the warm folders: of their times, or of their listings where the store keeps no times. What
     a walk has seen of them counts, and is not asked for again.
     """
-    told = blake2b(digest_size=16)
+    hasher = blake2b(digest_size=16)
     for path in warm:
-        told.update(f"{path}\0{_stamp(location, storage, path, walk)}\n".encode(errors="surrogatepass"))
-    return told.hexdigest()
+        hasher.update(f"{path}\0{_stamp(location, storage, path, walk)}\n".encode(errors="surrogatepass"))
+    return hasher.hexdigest()
 
 
 def _stamp(location: str, storage: Storage, path: str, walk: Walk | None) -> str:
@@ -230,10 +230,10 @@ def observed(
     token = token_of(table.location, storage, warm, walk)
     usual = usual_interval(folders.values())
     commit = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
-    known = None if memo is None else memo.metastore
-    if known is not None and is_complete:  # an entry may have been led to another place
-        known = replace(known, strangers={})
-    there = metastore_state(table.location, options.metastore, commit, folders, known)
+    last_look = None if memo is None else memo.metastore
+    if last_look is not None and is_complete:  # an entry may have been led to another place
+        last_look = replace(last_look, strangers={})
+    there = metastore_state(table.location, options.metastore, commit, folders, last_look)
     needs = needs_of(folders, rules_of(folders, options, commit, now, usual=usual, metastore=there.look), now)
     others = dict(_others(table, storage, folders, usual, now))
     view = TableView(
@@ -244,9 +244,12 @@ def observed(
         observed_at=now,
         timeline=timeline_of(folders),
         writers=WriterActivity(last_commit_at=needs.last_change),
-        backlogs={**needs.backlogs, **{one: of.backlog for one, of in others.items() if of.backlog is not None}},
-        at_rest={**needs.at_rest, **{one: of.rest for one, of in others.items() if of.rest is not None}},
-        notes={**needs.notes, **{one: of.notes for one, of in others.items() if of.notes}},
+        backlogs={
+            **needs.backlogs,
+            **{service: of.backlog for service, of in others.items() if of.backlog is not None},
+        },
+        at_rest={**needs.at_rest, **{service: of.rest for service, of in others.items() if of.rest is not None}},
+        notes={**needs.notes, **{service: of.notes for service, of in others.items() if of.notes}},
         warnings=(
             *needs.warnings,
             *_left_out(walk.tables),
@@ -320,9 +323,9 @@ def _left_out(tables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _unexplained(folders: Mapping[str, Folder]) -> Iterator[str]:
-    found = {path: folder.unexplained for path, folder in folders.items() if folder.unexplained}
-    for path, name in sorted(found.items())[:MOST_SHOWN]:
-        more = f" (one of {len(found)} such folders)" if len(found) > 1 else ""
+    names = {path: folder.unexplained for path, folder in folders.items() if folder.unexplained}
+    for path, name in sorted(names.items())[:MOST_SHOWN]:
+        more = f" (one of {len(names)} such folders)" if len(names) > 1 else ""
         yield (
             f"{shown_path(path)}{more} holds {shown(name)}, which may hold parts in progress of any partition below: "
             "none is committed or compacted while it is there. If no writer keeps parts in it, add its name to "

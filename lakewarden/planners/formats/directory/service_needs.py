@@ -69,7 +69,7 @@ def backlog_of(
 
 def above_in(path: str, folders: Mapping[str, Folder]) -> Iterator[Folder]:
     """Yield the folders above one, as far as they are known."""
-    return (folders[one] for one in above(path) if one in folders)
+    return (folders[folder] for folder in above(path) if folder in folders)
 
 
 def shown_path(path: str) -> str:

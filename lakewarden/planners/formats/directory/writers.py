@@ -74,7 +74,7 @@ def hints_of(body: bytes, *, whole: bool = True) -> tuple[Hint, ...]:
     objects = list(_objects(event))
     if not objects:
         raise MalformedHookError("the body has no Records, detail, or bucket and name, as events of object stores have")
-    places = dict.fromkeys(one for scheme, bucket, key in objects for one in _above(scheme, bucket, key))
+    places = dict.fromkeys(place for scheme, bucket, key in objects for place in _above(scheme, bucket, key))
     return tuple(At(location=place, folder=folder) for place, folder in places)
 
 
@@ -101,10 +101,10 @@ def _above(scheme: str, bucket: str, key: str) -> Iterator[tuple[str, str]]:
 
 def _parsed(text: str) -> Mapping[str, Any]:
     try:
-        told = json.loads(text)
+        message = json.loads(text)
     except (ValueError, RecursionError) as wrong:
         raise MalformedHookError("the message of the notification is not JSON") from wrong
-    return told if isinstance(told, dict) else {}
+    return message if isinstance(message, dict) else {}
 
 
 _READER = HookReader(sender="object_store", read=lambda body, whole, _catalog: hints_of(body, whole=whole))
@@ -139,8 +139,8 @@ def usual_interval(folders: Iterable[Folder]) -> float | None:
     """Return the usual time between two changes of one partition, in seconds: the median of the partitions that changed
     last. None where no partition tells.
     """
-    known = ((folder.newest, folder.interval) for folder in folders if folder.interval is not None)
-    newest = nlargest(_NEWEST_PARTITIONS, known)
+    intervals = ((folder.newest, folder.interval) for folder in folders if folder.interval is not None)
+    newest = nlargest(_NEWEST_PARTITIONS, intervals)
     return median(interval for _, interval in newest) if newest else None
 
 
@@ -180,7 +180,7 @@ def active(
     """
     if in_progress(folder, options, now):
         return Active(reason=f"{_parts(folder.staged + folder.staging)} in progress{_named(folder)}")
-    staging = next((one for one in above if _is_staging(one, options, now)), None)
+    staging = next((folder_above for folder_above in above if _is_staging(folder_above, options, now)), None)
     if staging is not None:
         return Active(reason=f"a folder above holds parts in progress{_named(staging)}")
     quiet = quiet_time(folder, usual, options)

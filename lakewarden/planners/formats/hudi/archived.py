@@ -70,7 +70,7 @@ def archived_page(
         )
     listed = collapse(storage.listing(properties.timeline_folder), properties.layout)
     zone = find_zone(
-        witnesses([one for one in listed if one.state is State.COMPLETED], properties.layout),
+        witnesses([instant for instant in listed if instant.state is State.COMPLETED], properties.layout),
         declared=options.timeline_timezone,
         stated=properties.zone,
         workers=table.zone,
@@ -108,23 +108,23 @@ class _Pages:
 
     def page(self, *, before: datetime, limit: int) -> ArchivePage:
         """Return the instants before a moment. The ranges of the files may overlap."""
-        files = [one for one in history_files(self._folder, self._storage) if self._moment(one.first) < before]
-        files.sort(key=lambda one: one.last, reverse=True)
-        found: dict[tuple[str, str], Instant] = {}
+        files = [file for file in history_files(self._folder, self._storage) if self._moment(file.first) < before]
+        files.sort(key=lambda file: file.last, reverse=True)
+        instants: dict[tuple[str, str], Instant] = {}
         for number, file in enumerate(files):
-            sure = self._sure(found, file)
+            sure = self._sure(instants, file)
             rest = self._moment(file.last) + _TICK
             if rest < before and (len(sure) > limit or number >= _MOST_FILES):
                 return self._cut(sure, limit, rest=rest)
-            for one in read_history(self._folder, file, self._storage):
-                if self._moment(one.time) < before:
-                    found[one.time, one.action] = self._instant(one)
-        return self._cut(_sorted(found), limit, rest=None)
+            for entry in read_history(self._folder, file, self._storage):
+                if self._moment(entry.time) < before:
+                    instants[entry.time, entry.action] = self._instant(entry)
+        return self._cut(_sorted(instants), limit, rest=None)
 
-    def _sure(self, found: Mapping[tuple[str, str], Instant], file: HistoryFile) -> list[Instant]:
+    def _sure(self, instants: Mapping[tuple[str, str], Instant], file: HistoryFile) -> list[Instant]:
         """Return the instants that neither `file` nor an older one can precede."""
         last = self._moment(file.last)
-        return [one for one in _sorted(found) if one.requested_at > last]
+        return [instant for instant in _sorted(instants) if instant.requested_at > last]
 
     def _cut(self, instants: list[Instant], limit: int, *, rest: datetime | None) -> ArchivePage:
         """Return a page. What was requested before `rest` is in files that were not read. None: all were."""
@@ -137,23 +137,25 @@ class _Pages:
     def _moment(self, time: str) -> datetime:
         return to_utc(time, self._zone)
 
-    def _instant(self, one: Archived) -> Instant:
+    def _instant(self, entry: Archived) -> Instant:
         return Instant(
-            time=one.time,
-            action=one.action,
-            stands_for=self._stands_for(one),
+            time=entry.time,
+            action=entry.action,
+            stands_for=self._stands_for(entry),
             state=State.COMPLETED,
-            requested_at=self._moment(one.time),
-            completed_time=one.completed_time,
-            completed_at=None if one.completed_time is None else self._moment(one.completed_time),
+            requested_at=self._moment(entry.time),
+            completed_time=entry.completed_time,
+            completed_at=None if entry.completed_time is None else self._moment(entry.completed_time),
         )
 
-    def _stands_for(self, one: Archived) -> Service | InstantKind:
+    def _stands_for(self, entry: Archived) -> Service | InstantKind:
         """Say what an instant stands for. On a merge-on-read table every completed `commit` is a compaction."""
-        if one.action == "commit" and self._merge_on_read:
+        if entry.action == "commit" and self._merge_on_read:
             return Service.COMPACTION
-        return _BY_OPERATION.get(one.operation or "") or _BY_ACTION.get(one.action, InstantKind.OTHER)
+        return _BY_OPERATION.get(entry.operation or "") or _BY_ACTION.get(entry.action, InstantKind.OTHER)
 
 
-def _sorted(found: Mapping[tuple[str, str], Instant]) -> list[Instant]:
-    return sorted(found.values(), key=lambda one: (one.requested_at, one.time, one.action), reverse=True)
+def _sorted(instants: Mapping[tuple[str, str], Instant]) -> list[Instant]:
+    return sorted(
+        instants.values(), key=lambda instant: (instant.requested_at, instant.time, instant.action), reverse=True
+    )

@@ -100,8 +100,8 @@ def damage(
         return Damage(lacks=("every line",), has_backup=True)
     lacks = {*_due(values, has_partitions=has_partitions), *_lost(values, backup or {})}
     says = dict((*_unknown(values), *_no_columns(values), *_other(values, backup or {})))
-    shown = tuple(sorted(f"{key}={values[key][:60]}{more}" for key, more in says.items()))
-    return Damage(lacks=tuple(sorted(lacks)), says=shown, has_backup=bool(backup))
+    pairs = tuple(sorted(f"{key}={values[key][:60]}{more}" for key, more in says.items()))
+    return Damage(lacks=tuple(sorted(lacks)), says=pairs, has_backup=bool(backup))
 
 
 def may_miss_partition_fields(values: Mapping[str, str]) -> bool:
@@ -148,12 +148,12 @@ def _lost(values: Mapping[str, str], backup: Mapping[str, str]) -> Iterator[str]
 
 def _unknown(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the keys with a value that Hudi does not know."""
-    for key, known in _KNOWN.items():
-        if key in values and values[key].upper() not in known:
+    for key, words in _KNOWN.items():
+        if key in values and values[key].upper() not in words:
             yield key, _NOT_WHOLE
-    for key, known in _BEGUN.items():
+    for key, words in _BEGUN.items():
         value = values.get(key, "?").upper()
-        if value not in known and any(one.startswith(value) for one in known):
+        if value not in words and any(word.startswith(value) for word in words):
             yield key, _NOT_WHOLE
 
 
@@ -164,7 +164,7 @@ def _no_columns(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if _CREATE_SCHEMA not in values:
         return
     try:
-        columns = {str(one["name"]).lower() for one in from_json(values[_CREATE_SCHEMA].encode())["fields"]}
+        columns = {str(field["name"]).lower() for field in from_json(values[_CREATE_SCHEMA].encode())["fields"]}
     except (DamagedError, KeyError, TypeError):
         yield _CREATE_SCHEMA, _NOT_WHOLE
         return

@@ -101,8 +101,10 @@ def _nowhere(table: Table, *, is_known: bool) -> str | None:
     options = catalog_sync_of(table)
     if options is None:
         return None
-    told = () if is_known else ("database", "table", *(["uri"] if isinstance(table.catalog, HiveCatalog) else []))
-    lacking = [key for key in options.lacking if key not in told]
+    from_metastore = (
+        () if is_known else ("database", "table", *(["uri"] if isinstance(table.catalog, HiveCatalog) else []))
+    )
+    lacking = [key for key in options.lacking if key not in from_metastore]
     return f"set the table's place in its metastore: {', '.join(lacking)}" if lacking else None
 
 

@@ -77,17 +77,17 @@ def history_files(folder: str, storage: Storage) -> Sequence[HistoryFile]:
     path = f"{folder}/manifest_{version}"
     try:
         listed = from_json(storage.read(path, limit=_LARGEST_MANIFEST))["files"]
-        return tuple(_file(one) for one in listed)
+        return tuple(_file(entry) for entry in listed)
     except (DamagedError, *MALFORMED) as error:
         raise PermanentError(f"{path} is no manifest of an archive: {shown(str(error))}") from error
 
 
 def _file(entry: Mapping[str, Any]) -> HistoryFile:
     name, size = entry["fileName"], entry["fileLen"]
-    found = _NAME.fullmatch(name)
-    if found is None or not isinstance(size, int) or isinstance(size, bool) or size < 0:
+    match = _NAME.fullmatch(name)
+    if match is None or not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise ValueError(f"{name} with {size} bytes is no file of an archive")
-    return HistoryFile(name=name, size=size, first=found[1], last=found[2])
+    return HistoryFile(name=name, size=size, first=match[1], last=match[2])
 
 
 def history_folder(properties: TableProperties) -> str:
@@ -115,8 +115,8 @@ def read_history(folder: str, file: HistoryFile, storage: Storage, *, operations
         opened = parquet.ParquetFile(source)
         if opened.metadata.num_rows > _MOST_ROWS:
             raise PermanentError(f"{path} has more than {_MOST_ROWS} instants, which Lakewarden does not read")
-        told = operations and _metadata_bytes(opened.metadata) <= _MOST_METADATA
-        columns = [*_COLUMNS, "metadata"] if told else [*_COLUMNS]
+        with_metadata = operations and _metadata_bytes(opened.metadata) <= _MOST_METADATA
+        columns = [*_COLUMNS, "metadata"] if with_metadata else [*_COLUMNS]
         batches = opened.iter_batches(batch_size=256, columns=columns, use_threads=False)
         return tuple(instant for batch in batches for instant in _instants(batch.to_pylist()))
     except (pa.ArrowException, *MALFORMED) as error:
@@ -145,10 +145,10 @@ def _instants(rows: Sequence[Mapping[str, Any]]) -> Iterator[Archived]:
 
 def _operation(metadata: bytes | None) -> str | None:
     try:
-        found = (decode(metadata or b"") or {}).get("operationType")
+        operation = (decode(metadata or b"") or {}).get("operationType")
     except UnreadableError:
         return None
-    return found if isinstance(found, str) else None
+    return operation if isinstance(operation, str) else None
 
 
 class _Ranges(io.RawIOBase):
@@ -230,9 +230,9 @@ def completed_instants(instants: Sequence[Instant], properties: TableProperties,
     if first is None:
         return CompletedInstants(times=times)
     archived = [] if properties.layout is Layout.V1 else archived_since(first.time, properties, storage)
-    passed = any(one.action in COMMITS and one.time not in times for one in archived)
+    passed = any(entry.action in COMMITS and entry.time not in times for entry in archived)
     return CompletedInstants(
-        times={one.time: one.completed_time or one.time for one in archived} | times,
+        times={entry.time: entry.completed_time or entry.time for entry in archived} | times,
         before=first.time,
         passed=first if passed else None,
     )
@@ -242,9 +242,13 @@ def first_shown(instants: Iterable[_Instant]) -> _Instant | None:
     """Return the instant with which Hudi takes the active timeline to begin: the first one that is not at the time of
     a savepoint. None if there is none.
     """
-    shown = list(instants)
-    saved = {one.time for one in shown if one.action == Action.SAVEPOINT}
-    return min((one for one in shown if one.time not in saved), key=lambda one: one.time, default=None)
+    all_instants = list(instants)
+    saved = {instant.time for instant in all_instants if instant.action == Action.SAVEPOINT}
+    return min(
+        (instant for instant in all_instants if instant.time not in saved),
+        key=lambda instant: instant.time,
+        default=None,
+    )
 
 
 def archived_since(time: str, properties: TableProperties, storage: Storage) -> Sequence[Archived]:
@@ -254,11 +258,11 @@ def archived_since(time: str, properties: TableProperties, storage: Storage) -> 
     folder = history_folder(properties)
     try:
         return [
-            one
+            entry
             for file in history_files(folder, storage)
             if file.last >= time
-            for one in read_history(folder, file, storage, operations=False)
-            if one.time >= time
+            for entry in read_history(folder, file, storage, operations=False)
+            if entry.time >= time
         ]
     except (FileNotFoundError, PermanentError) as error:
         raise TemporaryError(f"the archived timeline in {folder} cannot be read: {error}") from error

@@ -76,24 +76,24 @@ def _view(
 ) -> TableView:
     storage, layout = reading.storage, properties.layout
     instants = _timeline_files(reading, seen, layout)
-    known = [
+    known_instants = [
         know(files, reading, layout=layout, merge_on_read=properties.merge_on_read, commits=commits)
         for files in instants
     ]
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
-    finding = _zone(table, options, properties, known)
-    timeline = _timeline(table.location, storage, known, finding.zone)
+    finding = _zone(table, options, properties, known_instants)
+    timeline = _timeline(table.location, storage, known_instants, finding.zone)
     timeline = guarded(timeline, seen, lazy=options.failed_writes == "lazy", now=now)
-    groups = reading.derive(_sources(known), file_groups, known, layout) if commits else None
+    groups = reading.derive(_sources(known_instants), file_groups, known_instants, layout) if commits else None
     indexes = read_indexes(table.location, properties, storage)
     metadata, foreign = _foreign(table.location, properties, instants, reading)
     of_indexes = index_blockers(indexes, properties, timeline, conf=options.conf)
-    names = non_blocking.found_in(table, options, known, properties, reading)
+    names = non_blocking.found_in(table, options, known_instants, properties, reading)
     of_names = non_blocking.warning(options, properties, names)
     positions = readers.read_positions(options.readers, timeline, storage, now=now)
     in_buckets = names in (non_blocking.Names.OF_BUCKETS, non_blocking.Names.SHARED)
     of_keys = returning_keys(table, options, properties, in_buckets=in_buckets)
-    untold = expiry.untold(table, known, storage)
+    untold = expiry.untold(table, known_instants, storage)
     of_table = (
         *_not_clustered(table, options, storage, names),
         *_not_deleted(table, options, names),
@@ -101,12 +101,12 @@ def _view(
         *readers.blockers(positions),
         *expiry.blockers(untold),
     )
-    found = (*foreign, *of_indexes, *of_table, *blockers(table, options, timeline, properties, now=now))
+    all_blockers = (*foreign, *of_indexes, *of_table, *blockers(table, options, timeline, properties, now=now))
     if finding.blocker:
-        found = (*found, finding.blocker)
+        all_blockers = (*all_blockers, finding.blocker)
     elif (ahead := in_the_future(timeline, now)) is not None:
-        found = (*found, ahead[0])
-    cleaned = last_clean(known, reading)
+        all_blockers = (*all_blockers, ahead[0])
+    cleaned = last_clean(known_instants, reading)
     left = uncleaned_of(
         table,
         timeline,
@@ -122,16 +122,20 @@ def _view(
         observed_at=now,
         timeline=timeline,
         writers=replace(
-            _writers(known, timeline, reading, properties, zone=finding.zone, commits=commits, now=now),
+            _writers(known_instants, timeline, reading, properties, zone=finding.zone, commits=commits, now=now),
             non_blocking=non_blocking.believed(options, properties, names),
         ),
         backlogs=backlogs(
             table, timeline, properties, cleaned=cleaned, uncleaned=left, groups=groups, untold=untold, now=now
         ),
-        blockers=found,
+        blockers=all_blockers,
         faults=tuple(reading.faults),
         mending=mending(reading.faults, layout),
-        warnings=(*warnings(options, properties, known), *([] if of_names is None else [of_names]), *reading.remarks),
+        warnings=(
+            *warnings(options, properties, known_instants),
+            *([] if of_names is None else [of_names]),
+            *reading.remarks,
+        ),
         notes=_notes(
             notes(timeline, now=now),
             {service: (note,) for service, note in of_keys.items()},
@@ -184,21 +188,25 @@ def _foreign(
     table, beside = TimelineRoot.of_table(location, properties), TimelineRoot.of_metadata(location, properties)
     metadata = metadata_instants(beside.timeline, properties, reading.storage)
     afresh = Reading(storage=reading.storage, folder=beside.timeline, remembered=Memo())
-    found = (*foreign_plans(metadata or (), beside, afresh), *foreign_plans(instants, table, reading))
+    plans = (*foreign_plans(metadata or (), beside, afresh), *foreign_plans(instants, table, reading))
     stray = stray_folder(location, properties)
     wrong = unusable(metadata or (), instants, properties)
-    blockers = (*foreign_blockers(found), *(() if wrong is None else (wrong,)))
+    blockers = (*foreign_blockers(plans), *(() if wrong is None else (wrong,)))
     return metadata, blockers if stray is None else (stray_blocker(stray), *blockers)
 
 
-def _sources(known: Sequence[Known]) -> tuple[str, ...]:
+def _sources(known_instants: Sequence[Known]) -> tuple[str, ...]:
     """Return the files that tell what the completed commits wrote. A file that could not be read has an empty name."""
-    completed = ((one, one.files.completed) for one in known if one.is_commit)
-    return tuple("" if one.written is None else entry.name for one, entry in completed if entry is not None)
+    completed = (
+        (known_instant, known_instant.files.completed) for known_instant in known_instants if known_instant.is_commit
+    )
+    return tuple(
+        "" if known_instant.written is None else entry.name for known_instant, entry in completed if entry is not None
+    )
 
 
 def _writers(
-    known: Sequence[Known],
+    known_instants: Sequence[Known],
     timeline: Timeline,
     reading: Reading,
     properties: TableProperties,
@@ -209,34 +217,38 @@ def _writers(
 ) -> WriterActivity:
     return writer_activity(
         timeline,
-        failures=write_failures(known, timeline, reading, properties, zone=zone, now=now),
-        touches=touches(known, timeline.instants) if commits else None,
-        touching=touching(known, timeline.instants, reading),
+        failures=write_failures(known_instants, timeline, reading, properties, zone=zone, now=now),
+        touches=touches(known_instants, timeline.instants) if commits else None,
+        touching=touching(known_instants, timeline.instants, reading),
     )
 
 
-def _zone(table: Table, options: HudiTableOptions, properties: TableProperties, known: Sequence[Known]) -> ZoneFinding:
+def _zone(
+    table: Table, options: HudiTableOptions, properties: TableProperties, known_instants: Sequence[Known]
+) -> ZoneFinding:
     """Find the timeline's zone. Instants of writers are used before those of services, which Lakewarden may have
     stamped.
 
     Before the first completed instant nothing proves the zone, and no service has anything to do.
     """
-    done = [one for one in known if one.files.state is State.COMPLETED]
+    done = [instant for instant in known_instants if instant.files.state is State.COMPLETED]
     if not done and options.timeline_timezone is None:
         return ZoneFinding(zone=UTC if properties.zone == "UTC" else table.zone)
-    asked = [one.files for one in done if one.stands_for is InstantKind.WRITE] or [one.files for one in done]
+    instants = [instant.files for instant in done if instant.stands_for is InstantKind.WRITE] or [
+        instant.files for instant in done
+    ]
     return find_zone(
-        witnesses(asked, properties.layout),
+        witnesses(instants, properties.layout),
         declared=options.timeline_timezone,
         stated=properties.zone,
         workers=table.zone,
     )
 
 
-def _timeline(location: str, storage: Storage, known: Sequence[Known], zone: tzinfo) -> Timeline:
-    if all(one.files.state is State.COMPLETED for one in known):
-        return timeline_of(known, zone=zone, beats={})
-    return timeline_of(known, zone=zone, beats=last_beats(_listing(f"{location}/{HOME}/.heartbeat", storage)))
+def _timeline(location: str, storage: Storage, known_instants: Sequence[Known], zone: tzinfo) -> Timeline:
+    if all(instant.files.state is State.COMPLETED for instant in known_instants):
+        return timeline_of(known_instants, zone=zone, beats={})
+    return timeline_of(known_instants, zone=zone, beats=last_beats(_listing(f"{location}/{HOME}/.heartbeat", storage)))
 
 
 def _timeline_files(reading: Reading, seen: Timeline, layout: Layout) -> Sequence[InstantFiles]:

@@ -63,14 +63,14 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
     for service, policy in table.policies.items():
         match policy.options:
             case CleanOptions() as clean:
-                found = _of_clean(clean, options, table.catalog)
+                pairs = _of_clean(clean, options, table.catalog)
             case OrphansOptions() as orphans:
-                found = _of_orphans(orphans, options)
+                pairs = _of_orphans(orphans, options)
             case RewriteOptions() as rewrite:
-                found = _of_rewrite(rewrite)
+                pairs = _of_rewrite(rewrite)
             case _:
                 continue
-        yield from (Contradiction(key=f"services.{service}.options.{key}", reason=reason) for key, reason in found)
+        yield from (Contradiction(key=f"services.{service}.options.{key}", reason=reason) for key, reason in pairs)
 
 
 _Found = Iterator[tuple[str, str]]
@@ -183,7 +183,7 @@ class IcebergFormat:
         """
         storage = self._vended.of(table, storage)
         with self._blocked_by_name(table, storage):
-            return self._asked(table, storage)[1]
+            return self._pointer_and_token(table, storage)[1]
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the observation of the table.
@@ -196,7 +196,7 @@ class IcebergFormat:
             return self._observed(table, storage, previous, now=now)
 
     def _observed(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
-        pointer, token = self._asked(table, storage)
+        pointer, token = self._pointer_and_token(table, storage)
         look = partial(observed, table, storage, shared=self._shared, now=now, timeout=TIMEOUT)
         try:
             observation = look(previous, pointer=pointer, token=token)
@@ -204,7 +204,7 @@ class IcebergFormat:
         except VanishedError:
             observation = None
         if observation is None or observation.view.faults:
-            moved, token = self._asked(table, storage)
+            moved, token = self._pointer_and_token(table, storage)
             if observation is None or moved != pointer:
                 return look(previous, pointer=moved, token=token)
         return observation
@@ -234,7 +234,7 @@ class IcebergFormat:
                 f"bucket under storage ({refused})"
             ) from refused
 
-    def _asked(self, table: Table, storage: Storage) -> tuple[Pointer, str]:
+    def _pointer_and_token(self, table: Table, storage: Storage) -> tuple[Pointer, str]:
         pointer = self._pointers.of(table, storage)
         return pointer, pointer.token + plans_token(table, pointer.metadata_file, storage)
 

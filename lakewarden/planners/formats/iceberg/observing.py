@@ -135,13 +135,13 @@ def observed(
         folder=folder_of(metadata) if is_in_catalog(table.location) else "",
     )
     keep_until = now if lost.files or behind else _keep_until(view, needs.changes_at)
-    found = Observation(
+    observation = Observation(
         token=token, view=view, memo=reading.memo(tallies, lost, versions), lasting=True, keep_until=keep_until
     )
     if shared is None:
-        return found
+        return observation
     folders = folders_of(metadata, _options(table))
-    return shared.of(folders, storage, now=now, properties=metadata.properties).shown_in(found, now=now)
+    return shared.of(folders, storage, now=now, properties=metadata.properties).shown_in(observation, now=now)
 
 
 def _of_dropped(reading: ManifestPass, manifests: Sequence[Manifest]) -> Iterator[Blocker]:
@@ -207,7 +207,9 @@ def _activity(table: Table, reading: ManifestPass, holdings: Holdings) -> Writer
     interval = usual_interval(update.at for update in updates)
     recent = recent_updates(updates, _options(table), interval)
     written = tuple(holdings.written())
-    updated = with_rhythm(newest_updates((one, reading.partitions_of(one)) for one in recent), written, updates)
+    updated = with_rhythm(
+        newest_updates((update, reading.partitions_of(update)) for update in recent), written, updates
+    )
     touches = newest_touches(written, metadata, updated)
     updated = with_new_ones(updated, written, writes)
     return writer_activity(writes, touches=touches, updated=updated, update_interval=interval)

@@ -162,7 +162,7 @@ class PaimonFormat(NamedByPath):
         also the last run of that.
         """
         with self._placed(table) as placed:
-            return _told(table, placed, self._head(placed, storage)[1])
+            return _full_token(table, placed, self._head(placed, storage)[1])
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the table's view.
@@ -173,11 +173,13 @@ class PaimonFormat(NamedByPath):
         """
         with self._placed(table) as placed:
             sharing = self._shared.of([placed.location], storage, now=now)
-            found = sharing.shown_in(self._observed(placed, storage, previous, now=now), now=now)
-            identity = replace(found.view.identity, location=table.location)  # as it is registered: shares go by that
+            observation = sharing.shown_in(self._observed(placed, storage, previous, now=now), now=now)
+            identity = replace(
+                observation.view.identity, location=table.location
+            )  # as it is registered: shares go by that
             folder = "" if placed is table else canonical_location(placed.location)
-            view = replace(found.view, identity=identity, folder=folder)
-            return replace(found, token=_told(table, placed, found.token), view=view)
+            view = replace(observation.view, identity=identity, folder=folder)
+            return replace(observation, token=_full_token(table, placed, observation.token), view=view)
 
     def located(self, table: Table) -> Table:
         """Return a table with its folder as its location. Raises what observing the table raises."""
@@ -197,7 +199,7 @@ class PaimonFormat(NamedByPath):
         for left in reversed(range(_LOOKS)):
             head, token = self._head(table, storage)
             try:
-                found = observed(
+                observation = observed(
                     table,
                     storage,
                     previous,
@@ -210,8 +212,8 @@ class PaimonFormat(NamedByPath):
                 if not left:
                     raise
             else:
-                self._learn(table, found)
-                return found
+                self._learn(table, observation)
+                return observation
         raise AssertionError("unreachable")
 
     def _head(self, table: Table, storage: Storage) -> tuple[int | None, str]:
@@ -224,16 +226,16 @@ class PaimonFormat(NamedByPath):
             stamps.append(stamp_of(table.location, storage))
         return head.id, ".".join((head.token, *stamps))
 
-    def _learn(self, table: Table, found: Observation) -> None:
+    def _learn(self, table: Table, observation: Observation) -> None:
         """Remember the newest snapshot: a hint may have named an older one as the last before a gap. Remember which
         markers are to be written, too: they are part of the token.
         """
         self._watched.pop(table.location, None)
-        if found.memo.watched and len(self._watched) < _MOST_WATCHED:
-            self._watched[table.location] = found.memo.watched
-        newest = found.view.timeline.instants[-1:]
-        for one in newest:
-            self._heads.learn(table.location, int(one.time))
+        if observation.memo.watched and len(self._watched) < _MOST_WATCHED:
+            self._watched[table.location] = observation.memo.watched
+        newest = observation.view.timeline.instants[-1:]
+        for instant in newest:
+            self._heads.learn(table.location, int(instant.time))
 
     def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
         """Return none: a write is not visible before its commit, and a compaction fails none that only adds files."""
@@ -244,7 +246,7 @@ class PaimonFormat(NamedByPath):
         return None
 
 
-def _told(table: Table, placed: Table, token: str) -> str:
+def _full_token(table: Table, placed: Table, token: str) -> str:
     """Return a token that changes too if the catalog moves the table to another folder."""
     return token if placed is table else f"{token} {placed.location}"
 

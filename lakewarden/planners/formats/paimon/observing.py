@@ -65,14 +65,14 @@ def observed(
     """
     remembered = Memo() if previous is None or previous.memo is None else previous.memo
     partitions = is_served(table)
-    found = look(table.location, storage, remembered, head=head, now=now, timeout=timeout, partitions=partitions)
-    service = served(table, found.facts, found.memo, storage) if partitions else Served()
-    last = last_orphans(table, storage, found)
-    view = view_of(table, found, last, service)
-    needs = needs_of(found.facts, rule_for(table, found.facts), last_orphans=last)
+    new_look = look(table.location, storage, remembered, head=head, now=now, timeout=timeout, partitions=partitions)
+    service = served(table, new_look.facts, new_look.memo, storage) if partitions else Served()
+    last = last_orphans(table, storage, new_look)
+    view = view_of(table, new_look, last, service)
+    needs = needs_of(new_look.facts, rule_for(table, new_look.facts), last_orphans=last)
     ends = (needs.changes_at, service.changes_at, now + KNOWN_FOR)
     keep_until = now if view.faults else min(end for end in ends if end is not None)
-    memo = replace(found.memo, marked=service.marked, watched=service.watched)
+    memo = replace(new_look.memo, marked=service.marked, watched=service.watched)
     return Observation(token=token, view=view, memo=memo, lasting=True, keep_until=keep_until)
 
 
@@ -162,47 +162,47 @@ def _schemas(location: str, storage: Storage, kept: Kept) -> Mapping[int, Schema
     def parsed(content: bytes, file: str) -> Schema:
         return parse_schema(content, file=file, named=wanted[file.rpartition("/")[2]])
 
-    found = {}
-    for entry, one in kept.parsed(folder, [entries[number] for number in set(wanted.values())], parsed):
-        if isinstance(one, LakewardenError):
-            raise one
-        found[wanted[entry.name]] = one
-    return found
+    schemas = {}
+    for entry, schema_or_error in kept.parsed(folder, [entries[number] for number in set(wanted.values())], parsed):
+        if isinstance(schema_or_error, LakewardenError):
+            raise schema_or_error
+        schemas[wanted[entry.name]] = schema_or_error
+    return schemas
 
 
-def last_orphans(table: Table, storage: Storage, found: Look) -> LastRun | None:
+def last_orphans(table: Table, storage: Storage, look: Look) -> LastRun | None:
     """Return the last run of orphans on a table, if the table has the service."""
     if Service.ORPHANS not in table.policies:
         return None
-    return last_run(table.location, storage, created=table_identity(table.location, found.first).created)
+    return last_run(table.location, storage, created=table_identity(table.location, look.first).created)
 
 
-def view_of(table: Table, found: Look, last: LastRun | None = None, partitions: Served | None = None) -> TableView:
+def view_of(table: Table, look: Look, last: LastRun | None = None, partitions: Served | None = None) -> TableView:
     """Return a look as deciding knows it, with the last run of orphans, and what the services on partitions have to do.
     Pure.
     """
     of_partitions = Served() if partitions is None else partitions
-    facts = found.facts
+    facts = look.facts
     rule = rule_for(table, facts)
     needs = needs_of(facts, rule, minor=_is_minor(table, facts.schema), last_orphans=last)
     return TableView(
-        identity=table_identity(table.location, found.first),
+        identity=table_identity(table.location, look.first),
         name=posixpath.basename(table.location),
         kind=f"{'primary key' if facts.schema.has_key else 'append'}, {facts.schema.options.bucket_mode}",
         version=str(_version(facts.history, facts.schema)),
         observed_at=facts.now,
         timeline=timeline_of(facts.history.snapshots),
         writers=writer_activity(facts.history.snapshots),
-        backlogs={**needs.backlogs, **{key: one.backlog for key, one in of_partitions.needs.items() if one.backlog}},
-        blockers=() if found.memo.totals is None else (*blockers(table, facts), *of_partitions.blockers),
-        faults=tuple(dict.fromkeys(found.faults)),
-        warnings=() if found.memo.totals is None else tuple(warnings(facts)),
-        at_rest={**needs.at_rest, **{key: one.rest for key, one in of_partitions.needs.items() if one.rest}},
+        backlogs={**needs.backlogs, **{key: need.backlog for key, need in of_partitions.needs.items() if need.backlog}},
+        blockers=() if look.memo.totals is None else (*blockers(table, facts), *of_partitions.blockers),
+        faults=tuple(dict.fromkeys(look.faults)),
+        warnings=() if look.memo.totals is None else tuple(warnings(facts)),
+        at_rest={**needs.at_rest, **{key: need.rest for key, need in of_partitions.needs.items() if need.rest}},
         notes={
             Service.COMPACTION: tuple(of_compaction(facts)),
             Service.CLEAN: tuple(of_clean(facts, rule)),
             Service.ORPHANS: tuple(of_orphans(*_orphans_options(table), last)),
-            **{key: one.notes for key, one in of_partitions.needs.items()},
+            **{key: need.notes for key, need in of_partitions.needs.items()},
         },
         readers=readers_of(facts),
         unseen_since=unseen_since(facts),

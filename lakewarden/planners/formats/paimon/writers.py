@@ -125,8 +125,8 @@ def commit_users(snapshots: Iterable[Snapshot]) -> tuple[CommitUser, ...]:
     by_user: dict[str, list[Snapshot]] = {}
     for snapshot in snapshots:
         by_user.setdefault(snapshot.user, []).append(snapshot)
-    found = [_user(name, of_it) for name, of_it in by_user.items()]
-    return tuple(sorted(found, key=lambda one: one.newest.id, reverse=True))
+    users = [_user(name, of_it) for name, of_it in by_user.items()]
+    return tuple(sorted(users, key=lambda user: user.newest.id, reverse=True))
 
 
 def _user(name: str, snapshots: list[Snapshot]) -> CommitUser:
@@ -163,8 +163,8 @@ def parse_marker(content: bytes) -> Done | None:
     raw = _object(content)
     try:
         at = moment(raw[_MODIFIED], _MODIFIED)
-        known = raw.get(_SNAPSHOT)
-        return Done(at, None if known is None else count(known, _SNAPSHOT))
+        snapshot = raw.get(_SNAPSHOT)
+        return Done(at, None if snapshot is None else count(snapshot, _SNAPSHOT))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 

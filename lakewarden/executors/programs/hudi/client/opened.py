@@ -251,7 +251,7 @@ class OpenTable:
         """
         location, storage = self.assignment.location, self.storage
         found = stray_folder(location, self.properties(), named=named_folders(location, storage)) or foreign_plan_for(
-            self.assignment.service, location, storage, known=self.observations.seen
+            self.assignment.service, location, storage, earlier_timeline=self.observations.seen
         )
         if found is not None:
             raise PermanentError(f"{found}: nothing is executed")

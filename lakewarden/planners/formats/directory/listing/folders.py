@@ -127,8 +127,8 @@ def table_in(folder: str, names: Collection[str], storage: Storage) -> str | Non
     for inside, (engine, other) in _CHECKPOINTS.items():
         if set(inside) <= set(names) and any(re.fullmatch(other, entry.name) for entry in storage.entries(folder)):
             return f"a checkpoint of a stream of {engine} ({folder}/{inside[0]})"
-    if found := found_in(folder, storage, formats=[_FORMATS[name] for name in names if name in _FORMATS]):
-        return f"{found[0].table} ({found[0].file})"
+    if tables := found_in(folder, storage, formats=[_FORMATS[name] for name in names if name in _FORMATS]):
+        return f"{tables[0].table} ({tables[0].file})"
     acid = min((name for name in names if _ACID.fullmatch(name)), default=None)
     return None if acid is None else f"a partition of a transactional Hive table ({folder}/{acid})"
 

@@ -48,10 +48,10 @@ class Previous:
 
         In a store without folder times that is not known of any.
         """
-        known = self.folders.get(path)
-        if known is None or known.staged or known.staging or not changed or known.changed != changed:
+        folder = self.folders.get(path)
+        if folder is None or folder.staged or folder.staging or not changed or folder.changed != changed:
             return None
-        return known if known.changed_at < self.unchanged_before else None
+        return folder if folder.changed_at < self.unchanged_before else None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -97,9 +97,9 @@ class Walk:
         left, listed, gone = dict(begin), dict[str, Collection[str]](), set[str]()
         while left:
             path, changed = left.popitem()
-            known = None if previous is None else previous.holds(path, changed)
-            if known is not None and (warm is not None or not known.has_folders):
-                self.folders[path] = known
+            folder = None if previous is None else previous.holds(path, changed)
+            if folder is not None and (warm is not None or not folder.has_folders):
+                self.folders[path] = folder
                 continue
             try:
                 below = listed[path] = self._list(path, changed)
@@ -108,7 +108,7 @@ class Walk:
                     raise
                 gone.add(path)
                 continue
-            left |= {one: at for one, at in below.items() if warm is None or one not in self.folders}
+            left |= {child: at for child, at in below.items() if warm is None or child not in self.folders}
         if warm is not None:
             self._forget(gone, listed)
 
@@ -161,8 +161,8 @@ class Walk:
         if not path:
             raise PermanentError(f"{self.location} is no plain directory: it is {table}")
         self.tables[path] = table
-        for one in [folder for folder in self.folders if folder == path or path in above(folder)]:
-            del self.folders[one]
+        for inner in [folder for folder in self.folders if folder == path or path in above(folder)]:
+            del self.folders[inner]
         return True
 
     def _changed(self, path: str) -> float:
@@ -193,7 +193,7 @@ def above(path: str) -> Iterator[str]:
 
 def nearest(path: str, folders: Collection[str]) -> str:
     """Return a folder if it is known, or else the nearest known one above it. A listing of that shows what is new."""
-    return next((one for one in (path, *above(path)) if one in folders), "")
+    return next((folder for folder in (path, *above(path)) if folder in folders), "")
 
 
 def changed_of(location: str, storage: Storage) -> float | None:
@@ -207,8 +207,8 @@ def changed_of(location: str, storage: Storage) -> float | None:
 
 def digest(entries: Collection[FileEntry]) -> str:
     """Return what tells one listing from another."""
-    told = sorted((entry.name, entry.size, entry.modified.timestamp(), entry.version) for entry in entries)
-    return blake2b(repr(told).encode(errors="surrogatepass"), digest_size=12).hexdigest()
+    lines = sorted((entry.name, entry.size, entry.modified.timestamp(), entry.version) for entry in entries)
+    return blake2b(repr(lines).encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
 def _refuse_too_much(location: str, path: str, count: int) -> None:
@@ -263,7 +263,7 @@ class _Sums:
 
     def _close(self, keep: str) -> None:
         """Close the folders that no later key can lie in."""
-        for folder in [one for one in self._open if one and not f"{keep}/".startswith(f"{one}/")]:
+        for folder in [name for name in self._open if name and not f"{keep}/".startswith(f"{name}/")]:
             self._done[folder] = self._open.pop(folder).folder()
 
     def folders(self) -> dict[str, Folder]:
@@ -293,16 +293,16 @@ class FreshListings:
 
     def above(self, path: str) -> Iterator[Folder]:
         """Yield the folders above one, as they are now."""
-        return map(self._known, above(path))
+        return map(self._fresh_folder, above(path))
 
-    def _known(self, path: str) -> Folder:
-        known, now = self._walk.folders.get(path), self._clock.monotonic()
+    def _fresh_folder(self, path: str) -> Folder:
+        folder, now = self._walk.folders.get(path), self._clock.monotonic()
         changed = changed_of(location_of(self._walk.location, path), self._storage)
-        if known is not None and known.changed:
-            fresh = changed == known.changed
+        if folder is not None and folder.changed:
+            fresh = changed == folder.changed
         else:
-            fresh = known is not None and now - self._looked_at[path] < _FRESH.total_seconds()
-        if known is not None and fresh:
-            return known
+            fresh = folder is not None and now - self._looked_at[path] < _FRESH.total_seconds()
+        if folder is not None and fresh:
+            return folder
         self._looked_at[path] = now
         return self.folder(path)

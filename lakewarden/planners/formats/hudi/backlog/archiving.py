@@ -113,14 +113,14 @@ def archived_too_early(table: Table) -> str | None:
 
 def checkpoints(extra_metadata: Mapping[str, str]) -> frozenset[str]:
     """Return the identifiers of the writers with a checkpoint in a commit's `extraMetadata`."""
-    found = {key for key in (*_STREAMER, KAFKA_OFFSETS) if extra_metadata.get(key)}
+    writers = {key for key in (*_STREAMER, KAFKA_OFFSETS) if extra_metadata.get(key)}
     streaming = extra_metadata.get(_STREAMING)
     if streaming:
         try:
-            found |= {f"query {identifier}" for identifier in from_json(streaming.encode())}
+            writers |= {f"query {identifier}" for identifier in from_json(streaming.encode())}
         except (DamagedError, *MALFORMED):
-            found.add(_STREAMING)  # Hudi does not write this: it is kept
-    return frozenset(found)
+            writers.add(_STREAMING)  # Hudi does not write this: it is kept
+    return frozenset(writers)
 
 
 def checkpoint_pins(commits: Iterable[Commit]) -> Iterator[Pin]:
@@ -215,7 +215,9 @@ class ArchiveReading:
         timeline = _Timeline(whole_timeline(properties, self._storage, known=known))
         done = timeline.done(COMMITS)
         if len(done) <= keep_max:
-            going, reason = archivable([Commit(time=one.time) for one in done], (), keep_min=0, keep_max=keep_max)
+            going, reason = archivable(
+                [Commit(time=instant.time) for instant in done], (), keep_min=0, keep_max=keep_max
+            )
         else:
             commits = self._commits(timeline, properties)
             pins = [*more, *self._pins(timeline, properties), *self._metadata_pins(timeline, properties)]
@@ -242,7 +244,9 @@ class ArchiveReading:
         first = first_shown(timeline.instants)
         if properties.layout is Layout.V1 or first is None:
             return ()
-        archived = [one.time for one in archived_since(first.time, properties, self._storage) if one.action in COMMITS]
+        archived = [
+            entry.time for entry in archived_since(first.time, properties, self._storage) if entry.action in COMMITS
+        ]
         passed = max(archived, default="")
         return [
             instant.time
@@ -254,22 +258,27 @@ class ArchiveReading:
 
     def _commits(self, timeline: _Timeline, properties: TableProperties) -> Sequence[Commit]:
         done = timeline.done(COMMITS)
-        told = self._payloads(done, properties, _told)
+        payloads = self._payloads(done, properties, _commit_facts)
         return [
-            Commit(time=one.time, checkpoints=found[0], replaced=found[1], logged=found[2])
-            for one, found in zip(done, told, strict=True)
+            Commit(time=instant.time, checkpoints=payload[0], replaced=payload[1], logged=payload[2])
+            for instant, payload in zip(done, payloads, strict=True)
         ]
 
     def _pins(self, timeline: _Timeline, properties: TableProperties) -> Iterator[Pin]:
         pending = [instant for instant in timeline.instants if instant.state is not State.COMPLETED]
-        writing = [one for one in pending if one.action.completed_as in COMMITS]
+        writing = [instant for instant in pending if instant.action.completed_as in COMMITS]
         if writing:
-            before = [one.time for one in timeline.done(COMMITS) if one.time < writing[0].time]
+            before = [instant.time for instant in timeline.done(COMMITS) if instant.time < writing[0].time]
             at = before[-1] if before else writing[0].time
             yield Pin(at=at, reason=f"{writing[0].action} {writing[0].time} is pending")
-        for one in pending:
-            if one not in writing:  # no plan of Hudi's would see the log files of a commit that is archived after it
-                yield Pin(at=one.time, reason=f"{one.action} {one.time} is pending, and no archive goes past it")
+        for pending_instant in pending:
+            if (
+                pending_instant not in writing
+            ):  # no plan of Hudi's would see the log files of a commit that is archived after it
+                yield Pin(
+                    at=pending_instant.time,
+                    reason=f"{pending_instant.action} {pending_instant.time} is pending, and no archive goes past it",
+                )
                 break
         for savepoint in timeline.done((Action.SAVEPOINT,))[:1]:
             yield Pin(at=savepoint.time, reason=f"savepoint {savepoint.time}")
@@ -285,7 +294,7 @@ class ArchiveReading:
             yield Pin(at=retained, reason=f"clean {cleans[-1].time} retained everything since {retained}")
         yield from overtaken_pins(
             timeline.done((Action.DELTACOMMIT,)),
-            [one.time for one in timeline.done((Action.COMMIT,))] if properties.merge_on_read else (),
+            [instant.time for instant in timeline.done((Action.COMMIT,))] if properties.merge_on_read else (),
             retained=retained,
         )
 
@@ -332,13 +341,15 @@ class ArchiveReading:
             properties = read_table_properties(f"{self._location}/{HOME}/metadata", self._storage)
         except PermanentError:
             return  # it is not made yet
-        done = [one for one in whole_timeline(properties, self._storage) if one.state is State.COMPLETED]
-        compactions = [one.time for one in done if one.action.completed_as in (Action.COMMIT, Action.REPLACECOMMIT)]
+        done = [instant for instant in whole_timeline(properties, self._storage) if instant.state is State.COMPLETED]
+        compactions = [
+            instant.time for instant in done if instant.action.completed_as in (Action.COMMIT, Action.REPLACECOMMIT)
+        ]
         if not compactions:
             yield Pin(at="", reason="the metadata table has not been compacted yet")
             return
         last = compactions[-1]
-        since = [one for one in timeline.done(COMMITS) if one.ended > last]
+        since = [instant for instant in timeline.done(COMMITS) if instant.ended > last]
         if since:
             yield Pin(at=since[0].time, reason=f"the metadata table was last compacted at {last}")
 
@@ -348,8 +359,8 @@ class ArchiveReading:
         """Return what `what` finds in each of these completed instants. Their names identify them for good."""
         entries = [_completed(instant) for instant in instants]
         new = [entry for entry in entries if entry.name not in self._read]
-        found = _at_once(lambda entry: self._payload(properties.timeline_folder, entry, what), new)
-        self._read.update(zip((entry.name for entry in new), found, strict=True))
+        payloads = _at_once(lambda entry: self._payload(properties.timeline_folder, entry, what), new)
+        self._read.update(zip((entry.name for entry in new), payloads, strict=True))
         return [self._read[entry.name] for entry in entries]
 
     def _payload(self, folder: str, entry: FileEntry, what: Callable[[Chunks], Any]) -> Any:
@@ -386,7 +397,7 @@ class _Timeline:
 
     def services_before(self, time: str) -> int:
         """Return how many cleans and rollbacks are archived with the commits up to `time`."""
-        return sum(one.time < time for one in self.done(MOVED_WITH_COMMITS))
+        return sum(instant.time < time for instant in self.done(MOVED_WITH_COMMITS))
 
 
 def _at_once(what: Callable[[_T], _Found], of: Collection[_T]) -> Sequence[_Found]:
@@ -397,7 +408,7 @@ def _at_once(what: Callable[[_T], _Found], of: Collection[_T]) -> Sequence[_Foun
         return list(pool.map(what, of))
 
 
-def _told(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...], frozenset[str]]:
+def _commit_facts(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...], frozenset[str]]:
     """Return three facts about a commit: the writers for which it holds a checkpoint, the file groups that it removed
     from the table, and the instants in the names of its log files.
     """
@@ -407,7 +418,9 @@ def _told(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...], frozens
     for chunk in chunks:
         held |= checkpoints(chunk.get("extraMetadata") or {})
         replaced = chunk.get("partitionToReplaceFileIds") or {}
-        groups += [GroupKey(partition.strip("/"), str(one)) for partition, ids in replaced.items() for one in ids]
+        groups += [
+            GroupKey(partition.strip("/"), str(file_id)) for partition, ids in replaced.items() for file_id in ids
+        ]
         for stats in (chunk.get("partitionToWriteStats") or {}).values():
             logged.update(logged_at(stat.get("path") or "") for stat in stats)
     return held, tuple(groups), frozenset(logged - {""})
@@ -417,7 +430,7 @@ def _retained(chunks: Chunks) -> str | None:
     return first(chunks, "earliestCommitToRetain").get("earliestCommitToRetain")
 
 
-def _completed(one: InstantFiles) -> FileEntry:
-    if one.completed is None:
-        raise TemporaryError(f"{one.action} {one.time} disappeared while it was read")
-    return one.completed
+def _completed(instant: InstantFiles) -> FileEntry:
+    if instant.completed is None:
+        raise TemporaryError(f"{instant.action} {instant.time} disappeared while it was read")
+    return instant.completed

@@ -42,18 +42,20 @@ def backlogs(
     partitions that the table's catalog does not know.
     """
     done = [i for i in timeline.instants if not i.pending]
-    shown = [i for i in done if Action(i.action).completed_as in COMMITS]
-    commits = [i for i in shown if i.stands_for is not InstantKind.OTHER]  # a plan that was given up changed nothing
-    found = {
+    all_commits = [i for i in done if Action(i.action).completed_as in COMMITS]
+    commits = [
+        i for i in all_commits if i.stands_for is not InstantKind.OTHER
+    ]  # a plan that was given up changed nothing
+    by_service = {
         Service.CLUSTERING: replace(
             _since(timeline, (Service.CLUSTERING,), commits, _requested),
             small_files=None if groups is None else groups.smaller_than(_small_file(table)),
         ),
         Service.CLEAN: _clean(timeline, commits, cleaned, uncleaned, groups),
         Service.ARCHIVE: Backlog(
-            commits=len(shown),
-            commits_since_request=len(shown),
-            since=_ended(shown[0]) if shown else None,
+            commits=len(all_commits),
+            commits_since_request=len(all_commits),
+            since=_ended(all_commits[0]) if all_commits else None,
         ),
         Service.ROLLBACK: _dead_writes(table, timeline, now),
         Service.INDEXING: _indexing(table, properties),
@@ -63,10 +65,10 @@ def backlogs(
         Service.METADATA_REBUILD: Backlog(),
     }
     if properties.partitioned:
-        found[Service.TTL] = _since(timeline, (Service.TTL,), commits, _requested)
+        by_service[Service.TTL] = _since(timeline, (Service.TTL,), commits, _requested)
     if properties.merge_on_read:
-        found |= _of_logs(timeline, commits, properties.layout, groups)
-    return found
+        by_service |= _of_logs(timeline, commits, properties.layout, groups)
+    return by_service
 
 
 def _clean(
@@ -80,23 +82,23 @@ def _clean(
 
     A file goes if the commit that put it out of use is older than all that are kept.
     """
-    found = _since(timeline, (Service.CLEAN,), commits, _requested, up_to=None if cleaned is None else cleaned.seen)
+    backlog = _since(timeline, (Service.CLEAN,), commits, _requested, up_to=None if cleaned is None else cleaned.seen)
     if uncleaned is not None:
-        found = replace(found, versions=uncleaned.excess)
+        backlog = replace(backlog, versions=uncleaned.excess)
     if uncleaned is not None and groups is not None:
         since = (cleaned.retained if cleaned is not None else None) or ""
         going = groups.put_out_of_use(since=since, before=uncleaned.retained_from)
-        found = replace(found, deletes=going.files, deletes_bytes=going.bytes)
-    if uncleaned is None or not uncleaned.neglected or found.commits >= uncleaned.excess:
-        return found
+        backlog = replace(backlog, deletes=going.files, deletes_bytes=going.bytes)
+    if uncleaned is None or not uncleaned.neglected or backlog.commits >= uncleaned.excess:
+        return backlog
     oldest = _ended(uncleaned.commits[0])
     pending = bool(timeline.pending(Service.CLEAN))
     return replace(
-        found,
+        backlog,
         commits=uncleaned.excess,
-        commits_since_request=found.commits_since_request if pending else uncleaned.excess,
+        commits_since_request=backlog.commits_since_request if pending else uncleaned.excess,
         since=oldest,
-        since_request=found.since_request if pending else oldest,
+        since_request=backlog.since_request if pending else oldest,
     )
 
 
@@ -141,7 +143,7 @@ def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
     options = (
         policy.options if policy is not None and isinstance(policy.options, RollbackOptions) else RollbackOptions()
     )
-    found = [
+    death_times = [
         dead_since(
             write,
             now=now,
@@ -150,7 +152,7 @@ def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
         )
         for write in timeline.writes_in_flight()
     ]
-    dead = [since for since in found if since is not None]
+    dead = [since for since in death_times if since is not None]
     return Backlog(commits=len(dead), commits_since_request=len(dead), since=min(dead, default=None))
 
 
@@ -206,11 +208,11 @@ def _since(
     plans = [i for i in timeline.instants if i.stands_for in services]
     done = [i for i in plans if not i.pending]
     serviced = (up_to or done[-1].time) if done else ""
-    asked = max(serviced, plans[-1].time) if plans and plans[-1].pending else serviced
+    last_request = max(serviced, plans[-1].time) if plans and plans[-1].pending else serviced
     first = _ended(commits[0]) if commits else None
     return Backlog(
         commits=sum(order(i) > serviced for i in commits),
-        commits_since_request=sum(order(i) > asked for i in commits),
+        commits_since_request=sum(order(i) > last_request for i in commits),
         since=_ended(done[-1]) if done else first,
         since_request=plans[-1].requested_at if plans else first,
         rewrites=sum(_completed(i) > done[-1].time if done else True for i in _rewrites(timeline)),

@@ -247,28 +247,30 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]
         )
 
 
-def warnings(options: HudiTableOptions, properties: TableProperties, known: Iterable[Known]) -> tuple[str, ...]:
+def warnings(
+    options: HudiTableOptions, properties: TableProperties, known_instants: Iterable[Known]
+) -> tuple[str, ...]:
     """Return what an operator should know of the table and its settings although it blocks nothing."""
-    found = []
+    remarks = []
     checked = properties.merge_on_read and options.looks_for_returning_keys
-    if checked and any(one.written is not None and one.written.deletes for one in known):
-        found.append(
+    if checked and any(instant.written is not None and instant.written.deletes for instant in known_instants):
+        remarks.append(
             "its commits delete rows. With the indexes SIMPLE and BLOOM a deleted key that is written again while a "
             "compaction is pending is there twice afterwards. Lakewarden's compactions prevent it, and those of other "
             "programs do not. No service removes such rows. This query finds them: SELECT _hoodie_partition_path, "
             "_hoodie_record_key, count(*) FROM t GROUP BY 1, 2 HAVING count(*) > 1"
         )
     if isinstance(options.lock, FilesystemLock):
-        found.append(
+        remarks.append(
             "the filesystem lock is not exclusive: a client that times out deletes its holder's lock. "
             "It is for trials; use ZooKeeper beside real writers."
         )
     if options.lock is not None and options.lock_proof == "trusted" and options.writers == "live":
-        found.append(
+        remarks.append(
             "lock_proof: trusted: nothing checks whether the writers take the lock that is named. A writer with "
             "another lock loses acknowledged updates silently."
         )
-    return tuple(found)
+    return tuple(remarks)
 
 
 # What an operator does about a file of the timeline that broke off. Pure.

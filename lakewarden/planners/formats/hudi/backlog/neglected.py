@@ -92,14 +92,14 @@ def uncleaned(
     return Uncleaned(commits=commits, kept=kept, slices_from=options.slices_from_commits)
 
 
-def first_slice(found: Uncleaned, files_of: Callable[[Instant], int], *, most: int) -> int:
+def first_slice(uncleaned: Uncleaned, files_of: Callable[[Instant], int], *, most: int) -> int:
     """Return by how many commits a clean should advance to delete at most `most` files. It is at least one."""
     files = 0
-    for place, commit in enumerate(found.commits[: min(found.excess, _MOST_READ)]):
+    for place, commit in enumerate(uncleaned.commits[: min(uncleaned.excess, _MOST_READ)]):
         files += files_of(commit)
         if files > most * _ROOM:
             return max(1, place)
-    return max(1, min(found.excess, _MOST_READ))
+    return max(1, min(uncleaned.excess, _MOST_READ))
 
 
 class Bisection:
@@ -140,14 +140,14 @@ def uncleaned_of(
     return uncleaned(timeline, options or CleanOptions(), retained=retained, now=now, needed=needed)
 
 
-def recovery_notes(table: Table, timeline: Timeline, found: Uncleaned | None) -> Mapping[Service, tuple[str, ...]]:
+def recovery_notes(table: Table, timeline: Timeline, uncleaned: Uncleaned | None) -> Mapping[Service, tuple[str, ...]]:
     """Return in words how a neglected table is recovered: by which service in which steps."""
     notes: dict[Service, tuple[str, ...]] = {}
-    if found is not None and found.neglected:
+    if uncleaned is not None and uncleaned.neglected:
         most = f"{table.budget.files or FILES_AT_A_TIME:,}"
         notes[Service.CLEAN] = (
-            f"{found.excess:,} commits are to be cleaned, in slices of at most {most} files, the oldest first. The "
-            f"retention comes down to the newest {found.kept:,} commits step by step",
+            f"{uncleaned.excess:,} commits are to be cleaned, in slices of at most {most} files, the oldest first. The "
+            f"retention comes down to the newest {uncleaned.kept:,} commits step by step",
         )
     archive = table.policies.get(Service.ARCHIVE)
     options = archive.options if archive is not None and isinstance(archive.options, ArchiveOptions) else None

@@ -35,10 +35,10 @@ def as_found(table: Table, identifier: str) -> Table:
     if options is None:
         return table
     database, _, name = identifier.rpartition(".")
-    known = {"database": database or None, "table": name}
+    place = {"database": database or None, "table": name}
     if isinstance(table.catalog, HiveCatalog):
-        known["uri"] = table.catalog.uri
-    named = options.model_copy(update={key: known.get(key) for key in options.lacking})
+        place["uri"] = table.catalog.uri
+    named = options.model_copy(update={key: place.get(key) for key in options.lacking})
     policy = replace(table.policies[Service.CATALOG_SYNC], options=named)
     policies = {**table.policies, Service.CATALOG_SYNC: policy}
     return replace(table, policies=policies)

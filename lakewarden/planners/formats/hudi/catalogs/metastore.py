@@ -70,21 +70,23 @@ def _tables_of(client: Client, *, database: str) -> dict[str, _Known]:
         names = iter(sorted(client.get_all_tables(database)))
     except NoSuchObjectException:
         return {}
-    found = {}
+    tables = {}
     while some := list(islice(names, _AT_ONCE)):
         for table in client.get_table_objects_by_name(database, some):
             address = address_of(table)
             if address is not None:
-                said = {key: value for key, value in (table.parameters or {}).items() if key.startswith(_OF_LOCKS)}
-                found[f"{database}.{table.tableName}"] = _Known(address, said)
-    return found
+                lock_properties = {
+                    key: value for key, value in (table.parameters or {}).items() if key.startswith(_OF_LOCKS)
+                }
+                tables[f"{database}.{table.tableName}"] = _Known(address, lock_properties)
+    return tables
 
 
 def address_of(table: Any) -> str | None:
     """Return the address of a table in the metastore's spelling. None if it is no Hudi table."""
     parameters, storage = table.parameters or {}, table.sd
-    told = any((parameters.get(key) or "").lower() == _HUDI for key in _TELLING)
-    if storage is None or not (told or (storage.inputFormat or "").startswith(_INPUT_FORMATS)):
+    is_hudi = any((parameters.get(key) or "").lower() == _HUDI for key in _TELLING)
+    if storage is None or not (is_hudi or (storage.inputFormat or "").startswith(_INPUT_FORMATS)):
         return None
     serde = storage.serdeInfo
     path = (serde.parameters or {}).get("path") if serde is not None else None
@@ -95,9 +97,9 @@ def _each_once(addresses: Mapping[str, _Known], unlisted: Mapping[str, str], cat
     """Return the tables by one name each. Of several names for a location it is the first that is no view's."""
     names: dict[str, list[str]] = {}
     refused: dict[str, str] = {}
-    for identifier, known in addresses.items():
+    for identifier, entry in addresses.items():
         try:
-            names.setdefault(_location(known.address, catalog), []).append(identifier)
+            names.setdefault(_location(entry.address, catalog), []).append(identifier)
         except PermanentError as wrong:
             refused[identifier] = str(wrong)
     tables: dict[str, str] = {}
@@ -110,8 +112,12 @@ def _each_once(addresses: Mapping[str, _Known], unlisted: Mapping[str, str], cat
             refused[location] = f"the metastore knows another table as {stems[0]}"
         else:
             tables[stems[0]] = location
-            if (said := next((one for name in known_as if (one := addresses[name].properties)), None)) is not None:
-                properties[stems[0]] = said
+            if (
+                lock_properties := next(
+                    (table_properties for name in known_as if (table_properties := addresses[name].properties)), None
+                )
+            ) is not None:
+                properties[stems[0]] = lock_properties
     return Listing(tables=tuple(tables), locations=tables, unlisted=unlisted, refused=refused, properties=properties)
 
 

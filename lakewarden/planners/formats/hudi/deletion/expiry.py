@@ -156,12 +156,12 @@ def confirm_expired(once: Partition, again: Partition) -> None:
 def partition_of(path: str, entries: Sequence[FileEntry]) -> Partition:
     """Return what a listing of a partition's folder shows."""
     times = [entry.modified for entry in entries if not entry.is_folder and _NO_DATA.fullmatch(entry.name) is None]
-    known = bool(times) and min(times) > _NEVER
+    has_times = bool(times) and min(times) > _NEVER
     return Partition(
         path=path,
         files=len(times),
-        written_at=max(times) if known else None,
-        created_at=min(times) if known else None,
+        written_at=max(times) if has_times else None,
+        created_at=min(times) if has_times else None,
         shares_names=any(bears_shared_name(entry.name) for entry in entries),
     )
 
@@ -179,9 +179,13 @@ _OPERATION = "DELETE_PARTITION"
 _LARGEST = 2**20
 
 
-def deletions(known: Iterable[Known]) -> frozenset[str]:
+def deletions(known_instants: Iterable[Known]) -> frozenset[str]:
     """Return the times of the completed deletions of partitions on a timeline. Pure."""
-    return frozenset(one.files.time for one in known if one.written is not None and one.written.operation == _OPERATION)
+    return frozenset(
+        instant.files.time
+        for instant in known_instants
+        if instant.written is not None and instant.written.operation == _OPERATION
+    )
 
 
 def read_deletions(
@@ -190,7 +194,7 @@ def read_deletions(
     """Return the partitions of each completed deletion of a timeline, by its time. Raises TemporaryError if one cannot
     be read.
     """
-    found = {}
+    partitions = {}
     for instant in instants:
         if instant.action is not Action.REPLACECOMMIT or instant.completed is None:
             continue
@@ -201,8 +205,8 @@ def read_deletions(
         except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
             raise TemporaryError(f"{name} cannot be read: {error}") from error
         if wrote.operation == _OPERATION:
-            found[instant.time] = frozenset(wrote.partitions)
-    return found
+            partitions[instant.time] = frozenset(wrote.partitions)
+    return partitions
 
 
 def told(location: str, options: CatalogSyncOptions, storage: Storage) -> frozenset[str]:
@@ -227,15 +231,15 @@ def place_in(options: CatalogSyncOptions) -> str:
     return f"{options.database}.{options.table} at {options.uri}"
 
 
-def untold(table: Table, known: Sequence[Known], storage: Storage) -> frozenset[str]:
+def untold(table: Table, known_instants: Sequence[Known], storage: Storage) -> frozenset[str]:
     """Return the times of the deletions that the table's catalog does not know and should know. Raises what `told`
     raises.
     """
     options = catalog_sync_of(table)
     if options is None:
         return frozenset()
-    found = deletions(known)
-    return found - told(table.location, options, storage) if found else found
+    times = deletions(known_instants)
+    return times - told(table.location, options, storage) if times else times
 
 
 def blockers(untold: Collection[str]) -> tuple[Blocker, ...]:

@@ -74,7 +74,7 @@ class ForeignPlan:
 
     def __str__(self) -> str:
         """Return in words which plan it is and what is wrong with it."""
-        return f"the pending {self.action} {self.time} names {_shown(self.stray.path)}, which {self.stray.why}"
+        return f"the pending {self.action} {self.time} names {_short(self.stray.path)}, which {self.stray.why}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,16 +130,16 @@ class Judge:
 
 def foreign_plans(instants: Iterable[InstantFiles], ground: TimelineRoot, reading: Reading) -> Iterator[ForeignPlan]:
     """Yield the foreign plans among the pending ones. Plans that cannot be read are left to their decoders."""
-    for one, entry in _plans(instants):
-        judge = Judge(one.action, ground.location, ground.partitioned)
+    for instant, entry in _plans(instants):
+        judge = Judge(instant.action, ground.location, ground.partitioned)
         stray = reading.fact_if_whole(entry, judge)
         if stray is not None:
             reading.forget(entry, judge)  # a link may be repaired: then the plan is not foreign any more
-            yield _foreign(one, entry, stray, ground)
+            yield _foreign(instant, entry, stray, ground)
 
 
 def foreign_plan_for(
-    service: Service, location: str, storage: Storage, *, known: Timeline | None = None
+    service: Service, location: str, storage: Storage, *, earlier_timeline: Timeline | None = None
 ) -> ForeignPlan | None:
     """Read the timelines of the table and of its metadata table anew. Return the first foreign plan among those that
     Hudi may execute by this service.
@@ -154,20 +154,20 @@ def foreign_plan_for(
     table, metadata = TimelineRoot.of_table(location, properties), TimelineRoot.of_metadata(location, properties)
     for ground, instants in (
         (metadata, collapse(_listing(metadata.timeline, storage), properties.layout)),
-        (table, whole_timeline(properties, storage, known=known)),
+        (table, whole_timeline(properties, storage, known=earlier_timeline)),
     ):
-        for one, entry in _plans(instants):
-            held = ground.holds(one.action)
+        for instant, entry in _plans(instants):
+            held = ground.holds(instant.action)
             if held and service not in held:
                 continue
-            stray = _surely(one, entry, Judge(one.action, ground.location, ground.partitioned), ground, storage)
+            stray = _surely(instant, entry, Judge(instant.action, ground.location, ground.partitioned), ground, storage)
             if stray is not None:
-                return _foreign(one, entry, stray, ground)
-        for one, entry in _begun(instants):
-            judge = Judge(one.action, ground.location, ground.partitioned)
-            stray = _surely(one, entry, judge, ground, storage) or _stray_marker(one, judge, storage)
+                return _foreign(instant, entry, stray, ground)
+        for instant, entry in _begun(instants):
+            judge = Judge(instant.action, ground.location, ground.partitioned)
+            stray = _surely(instant, entry, judge, ground, storage) or _stray_marker(instant, judge, storage)
             if stray is not None:
-                return _foreign(one, entry, stray, ground, everything=True)
+                return _foreign(instant, entry, stray, ground, everything=True)
     return None
 
 
@@ -175,7 +175,7 @@ def blockers(plans: Iterable[ForeignPlan]) -> Iterator[Blocker]:
     """Yield what each of the plans blocks, and the remedy. Pure."""
     for plan in plans:
         home = plan.stray.home
-        original = "" if home is None else f". The table looks like a copy of the one in {_shown(home)}, or was moved"
+        original = "" if home is None else f". The table looks like a copy of the one in {_short(home)}, or was moved"
         yield Blocker(
             services=plan.services,
             code="moved_or_copied",
@@ -204,11 +204,11 @@ def _begun(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, Fil
             yield instant, instant.inflight
 
 
-def _stray_marker(one: InstantFiles, judge: Judge, storage: Storage) -> Stray | None:
+def _stray_marker(instant: InstantFiles, judge: Judge, storage: Storage) -> Stray | None:
     """Return the first marker that names a file outside the table. Markers of Hudi's timeline server are lines of files
     (`MarkerUtils`). Others are files themselves. Their names cannot lead anywhere.
     """
-    home, folder = Home(judge.location, private=(HOME,)), f"{judge.location}/{HOME}/.temp/{one.time}"
+    home, folder = Home(judge.location, private=(HOME,)), f"{judge.location}/{HOME}/.temp/{instant.time}"
     for entry in _listing(folder, storage):
         if not _MARKERS.fullmatch(entry.name):
             continue
@@ -217,7 +217,7 @@ def _stray_marker(one: InstantFiles, judge: Judge, storage: Storage) -> Stray | 
         except FileNotFoundError:
             continue
         except LakewardenError as error:
-            raise TemporaryError(f"the markers of {one.action} {one.time} cannot be read: {error}") from error
+            raise TemporaryError(f"the markers of {instant.action} {instant.time} cannot be read: {error}") from error
         for path in (in_folder(judge.location, line) for line in lines if line):
             why = home.why_outside(path)
             if why is not None:
@@ -225,13 +225,15 @@ def _stray_marker(one: InstantFiles, judge: Judge, storage: Storage) -> Stray | 
     return None
 
 
-def _surely(one: InstantFiles, entry: FileEntry, judge: Judge, ground: TimelineRoot, storage: Storage) -> Stray | None:
+def _surely(
+    instant: InstantFiles, entry: FileEntry, judge: Judge, ground: TimelineRoot, storage: Storage
+) -> Stray | None:
     try:
         return judge.of(read_chunks(storage, f"{ground.timeline}/{entry.name}", size=entry.size))
     except FileNotFoundError:
         return None  # completed or withdrawn meanwhile: it cannot be executed any more
     except (LakewardenError, UnreadableError, *MALFORMED) as error:
-        if entry is one.inflight:  # Hudi's client in the worker does not read it
+        if entry is instant.inflight:  # Hudi's client in the worker does not read it
             return None
         raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
 
@@ -244,18 +246,18 @@ def _listing(folder: str, storage: Storage) -> Sequence[FileEntry]:
 
 
 def _foreign(
-    one: InstantFiles, entry: FileEntry, stray: Stray, ground: TimelineRoot, *, everything: bool = False
+    instant: InstantFiles, entry: FileEntry, stray: Stray, ground: TimelineRoot, *, everything: bool = False
 ) -> ForeignPlan:
     return ForeignPlan(
-        action=one.action,
-        time=one.time,
+        action=instant.action,
+        time=instant.time,
         stray=stray,
-        services=frozenset() if everything else ground.holds(one.action),
+        services=frozenset() if everything else ground.holds(instant.action),
         file=f"{ground.timeline}/{entry.name}",
     )
 
 
-def _shown(path: str) -> str:
+def _short(path: str) -> str:
     return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
 
 
@@ -288,11 +290,11 @@ def named_folders(location: str, storage: Storage) -> Mapping[str, str]:
         raise TemporaryError(f"{_PROPERTIES} of {location} is not there") from gone
 
 
-def blocker(found: str) -> Blocker:
+def blocker(finding: str) -> Blocker:
     """Return the blocker for such a folder. It blocks every service, because every commit may write there."""
     return Blocker(
         code="moved_or_copied",
-        reason=f"{found}: what Hudi writes or deletes there may be another table's",
+        reason=f"{finding}: what Hudi writes or deletes there may be another table's",
         remedy="make it a folder inside the table, or remove the property that names it",
     )
 

@@ -55,15 +55,15 @@ def overlaps(clean: HudiPlan, needs: Iterable[NeededFiles]) -> tuple[Overlap, ..
     """
     to_delete = {DataFile(_plain(file.partition), file.name) for file in clean.files}
     folders = {_plain(partition) for partition in clean.partitions}
-    found = []
+    conflicts = []
     for need in needs:
         for file in sorted(need.files):
             partition = _plain(file.partition)
             if DataFile(partition, file.name) in to_delete:
-                found.append(Overlap(file=file, reason=f"{need.by} needs it"))
+                conflicts.append(Overlap(file=file, reason=f"{need.by} needs it"))
             elif any(_lies_in(partition, folder) for folder in folders):
-                found.append(Overlap(file=file, reason=f"{need.by} needs it, and its partition would be deleted"))
-    return tuple(found)
+                conflicts.append(Overlap(file=file, reason=f"{need.by} needs it, and its partition would be deleted"))
+    return tuple(conflicts)
 
 
 def _plain(partition: str) -> str:
@@ -95,12 +95,12 @@ def clean_overlaps(
 
 
 def partitions_in_need(
-    location: str, storage: Storage, partitions: Iterable[str], *, known: Timeline | None = None
+    location: str, storage: Storage, partitions: Iterable[str], *, earlier_timeline: Timeline | None = None
 ) -> Mapping[str, str]:
     """Return the partitions that must not be deleted, each with the reason: a pending plan reads their files, or a
     savepoint holds them. Raises as `clean_overlaps` does.
     """
-    timeline = _read_timeline(location, storage, known)
+    timeline = _read_timeline(location, storage, earlier_timeline)
     needs = tuple(timeline.needs())
     held = {}
     for partition in partitions:
@@ -110,9 +110,9 @@ def partitions_in_need(
     return held
 
 
-def _read_timeline(location: str, storage: Storage, known: Timeline | None) -> _Timeline:
+def _read_timeline(location: str, storage: Storage, earlier_timeline: Timeline | None) -> _Timeline:
     properties = read_table_properties(location, storage)
-    instants = whole_timeline(properties, storage, known=known)
+    instants = whole_timeline(properties, storage, known=earlier_timeline)
     return _Timeline(properties=properties, storage=storage, instants=instants)
 
 
@@ -140,29 +140,33 @@ class _Timeline:
             elif not completed and (plan := self._plan(instant)) is not None:
                 yield NeededFiles(by=_who(instant), files=plan.files)
 
-    def _plan(self, one: InstantFiles) -> HudiPlan | None:
+    def _plan(self, instant: InstantFiles) -> HudiPlan | None:
         """Return the plan of a pending instant that reads files; None for writes and for plans that read none."""
-        if one.action in _COMPACTIONS:
-            return self._planned(one, plans.compaction_plan)
-        if one.action is Action.CLUSTERING:
-            return self._planned(one, plans.clustering_plan)
-        maybe = one.action is Action.REPLACECOMMIT and self.properties.layout is Layout.V1
-        if maybe and (one.requested is None or one.requested.size):  # a write's file may be empty, and is never missing
-            return self._planned(one, plans.clustering_plan)
+        if instant.action in _COMPACTIONS:
+            return self._planned(instant, plans.compaction_plan)
+        if instant.action is Action.CLUSTERING:
+            return self._planned(instant, plans.clustering_plan)
+        maybe = instant.action is Action.REPLACECOMMIT and self.properties.layout is Layout.V1
+        if maybe and (
+            instant.requested is None or instant.requested.size
+        ):  # a write's file may be empty, and is never missing
+            return self._planned(instant, plans.clustering_plan)
         return None
 
-    def _surely_planned(self, one: InstantFiles, decode: Callable[[Mapping[str, Any]], HudiPlan]) -> HudiPlan:
-        plan = self._planned(one, decode)
+    def _surely_planned(self, instant: InstantFiles, decode: Callable[[Mapping[str, Any]], HudiPlan]) -> HudiPlan:
+        plan = self._planned(instant, decode)
         if plan is None:
-            raise TemporaryError(f"the plan of {_who(one)} is gone")
+            raise TemporaryError(f"the plan of {_who(instant)} is gone")
         return plan
 
-    def _planned(self, one: InstantFiles, decode: Callable[[Mapping[str, Any]], HudiPlan | None]) -> HudiPlan | None:
-        return self._read(one, one.requested, lambda chunks: plans.merged(chunks, decode))
+    def _planned(
+        self, instant: InstantFiles, decode: Callable[[Mapping[str, Any]], HudiPlan | None]
+    ) -> HudiPlan | None:
+        return self._read(instant, instant.requested, lambda chunks: plans.merged(chunks, decode))
 
-    def _read(self, one: InstantFiles, entry: FileEntry | None, what: Callable[[Chunks], _T]) -> _T:
+    def _read(self, instant: InstantFiles, entry: FileEntry | None, what: Callable[[Chunks], _T]) -> _T:
         if entry is None:
-            raise TemporaryError(f"the plan of {_who(one)} is gone")
+            raise TemporaryError(f"the plan of {_who(instant)} is gone")
         try:
             location = f"{self.properties.timeline_folder}/{entry.name}"
             return what(present(read_chunks(self.storage, location, size=entry.size)))
@@ -174,5 +178,5 @@ def _saved(chunks: Chunks) -> frozenset[DataFile]:
     return frozenset(file for chunk in chunks for file in plans.savepointed_files(chunk))
 
 
-def _who(one: InstantFiles) -> str:
-    return f"{one.action} {one.time}"
+def _who(instant: InstantFiles) -> str:
+    return f"{instant.action} {instant.time}"

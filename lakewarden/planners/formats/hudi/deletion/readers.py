@@ -47,7 +47,7 @@ def misread(table: Table, options: HudiTableOptions) -> str | None:
     counted = None if clean is None else getattr(clean.options, "policy", None)
     if options.readers and counted is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
         return "a clean by KEEP_LATEST_FILE_VERSIONS keeps no commit for a reader: let it count commits or hours"
-    names = [one.name for one in options.readers]
+    names = [reader.name for reader in options.readers]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         return f"two readers have the name {twice}"
@@ -88,12 +88,12 @@ def _read(reader: IncrementalReader, commits: Sequence[Instant], storage: Storag
 
 def _position(name: str, at: str, commits: Sequence[Instant], unread: Sequence[Instant]) -> ReaderPosition:
     """Return a position. A reader that has read everything needs the newest commit, which shows that."""
-    needed = min((*unread, *commits[-1:]), key=lambda one: one.time, default=None)
+    needed = min((*unread, *commits[-1:]), key=lambda commit: commit.time, default=None)
     return ReaderPosition(
         name=name,
         at=at,
         behind=len(unread),
-        unread_since=min((one.completed_at or one.requested_at for one in unread), default=None),
+        unread_since=min((commit.completed_at or commit.requested_at for commit in unread), default=None),
         needs=None if needed is None else needed.time,
     )
 
@@ -104,10 +104,10 @@ def _kept_in(reader: IncrementalReader, storage: Storage) -> str:
         case IncrementalReader(checkpoint=str(folder)):
             return _of_checkpoint(canonical_location(folder), storage)
         case IncrementalReader(position=str(file)):
-            said = storage.read(canonical_location(file), limit=_LARGEST).decode(errors="replace").strip()
-            if _POSITION.fullmatch(said) is None:
+            text = storage.read(canonical_location(file), limit=_LARGEST).decode(errors="replace").strip()
+            if _POSITION.fullmatch(text) is None:
                 raise ValueError(f"{file} holds no instant")
-            return said
+            return text
         case IncrementalReader():
             raise ValueError("it keeps its position nowhere")
         case _:
@@ -118,30 +118,30 @@ def _of_checkpoint(folder: str, storage: Storage) -> str:
     """Return the end of the last completed batch of a Structured Streaming query. `commits` names the batch, and
     `offsets` has its end. If a query has several sources, its slowest Hudi source counts.
     """
-    batches = [one.name for one in storage.listing(f"{folder}/offsets") if _BATCH.fullmatch(one.name)]
+    batches = [entry.name for entry in storage.listing(f"{folder}/offsets") if _BATCH.fullmatch(entry.name)]
     if not batches:
         raise ValueError(f"{folder}/offsets holds no batch")
     try:
-        done = [int(one.name) for one in storage.listing(f"{folder}/commits") if _BATCH.fullmatch(one.name)]
+        done = [int(entry.name) for entry in storage.listing(f"{folder}/commits") if _BATCH.fullmatch(entry.name)]
     except FileNotFoundError:
         done = []
     if not done:
         return _BEGINNING
     name = f"{folder}/offsets/{max(done)}"
     lines = storage.read(name, limit=_LARGEST).splitlines()
-    found = [
+    positions = [
         at for at in map(_of_source, lines[2:]) if at is not None
     ]  # the version and the query's own settings come first
-    if not found:
+    if not positions:
         raise ValueError(f"{name} names no instant of a Hudi table")
-    return min(found)
+    return min(positions)
 
 
 def _of_source(line: bytes) -> str | None:
     if not line.startswith(b"{"):
         return None
-    said: Any = from_json(line)
-    at = next((str(said[key]) for key in _OFFSET if key in said), None) if isinstance(said, Mapping) else None
+    offset: Any = from_json(line)
+    at = next((str(offset[key]) for key in _OFFSET if key in offset), None) if isinstance(offset, Mapping) else None
     return at if at is not None and _POSITION.fullmatch(at) else None
 
 
@@ -154,7 +154,7 @@ def needed_by(positions: Sequence[ReaderPosition]) -> ReaderPosition | None:
             raise TemporaryError(f"the position of reader {position.name} cannot be read: {position.unreadable}")
     return min(
         (position for position in positions if position.needs is not None),
-        key=lambda one: one.needs or "",
+        key=lambda position: position.needs or "",
         default=None,
     )
 
@@ -173,13 +173,13 @@ def blockers(positions: Iterable[ReaderPosition]) -> Iterable[Blocker]:
 
 def notes(positions: Iterable[ReaderPosition]) -> Mapping[Service, tuple[str, ...]]:
     """Return the positions of the readers, which explain why so much stays."""
-    said = tuple(
+    lines = tuple(
         f"reader {position.name} is at {position.at}: {_unread(position.behind)} unread, and everything since "
         f"{position.needs} stays"
         for position in positions
         if position.needs is not None
     )
-    return {Service.CLEAN: said, Service.ARCHIVE: said} if said else {}
+    return {Service.CLEAN: lines, Service.ARCHIVE: lines} if lines else {}
 
 
 def _unread(commits: int) -> str:
@@ -248,13 +248,17 @@ def _by_slices(slices: Any, location: str) -> Iterator[NamedPath]:
     The source of a bootstrapped slice is judged like the rest: no plan may choose what is read with Lakewarden's
     rights.
     """
-    for one in slices:
-        partition = one.get("partitionPath") or ""
+    for file_slice in slices:
+        partition = file_slice.get("partitionPath") or ""
         folder = _folder(location, partition)
-        for path in (one.get("dataFilePath"), one.get("bootstrapFilePath"), *(one.get("deltaFilePaths") or ())):
+        for path in (
+            file_slice.get("dataFilePath"),
+            file_slice.get("bootstrapFilePath"),
+            *(file_slice.get("deltaFilePaths") or ()),
+        ):
             if path:
                 yield _whole(path, partition) if _stands_alone(path) else NamedPath(path=in_folder(folder, path))
-        yield from _written(folder, one.get("fileId"), one.get("baseInstantTime"))
+        yield from _written(folder, file_slice.get("fileId"), file_slice.get("baseInstantTime"))
 
 
 def _by_commit(record: Mapping[str, Any], location: str) -> Iterator[NamedPath]:

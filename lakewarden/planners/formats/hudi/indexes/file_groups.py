@@ -73,13 +73,13 @@ class FileGroups:
 
     def put_out_of_use(self, *, since: str, before: str) -> Sum:
         """Return the files that were put out of use by the commits from one on, and before another."""
-        found = [one for at, one in self.superseded.items() if since <= at < before]
-        return Sum(sum(one.files for one in found), sum(one.bytes for one in found))
+        totals = [total for at, total in self.superseded.items() if since <= at < before]
+        return Sum(sum(total.files for total in totals), sum(total.bytes for total in totals))
 
 
-def file_groups(known: Sequence[Known], layout: Layout) -> FileGroups | None:
+def file_groups(known_instants: Sequence[Known], layout: Layout) -> FileGroups | None:
     """Return the table's file groups; None if the writes of one of the completed commits are not known."""
-    commits = [one for one in known if one.is_commit and one.files.state is State.COMPLETED]
+    commits = [instant for instant in known_instants if instant.is_commit and instant.files.state is State.COMPLETED]
     wrote = [(commit, commit.written) for commit in commits if commit.written is not None]
     if len(wrote) < len(commits):
         return None
@@ -88,19 +88,21 @@ def file_groups(known: Sequence[Known], layout: Layout) -> FileGroups | None:
     logs: dict[int, dict[int, int]] = {}
     unmerged: dict[int, dict[int, int]] = {}
     old: dict[tuple[int, int], tuple[str, int]] = {}
-    for one, written in wrote:
-        found = written.logs
-        for group, name, size, slice_ in zip(found.groups, found.names, found.sizes, found.slices, strict=True):
+    for commit, written in wrote:
+        log_files = written.logs
+        for group, name, size, slice_ in zip(
+            log_files.groups, log_files.names, log_files.sizes, log_files.slices, strict=True
+        ):
             if group % each:
                 continue
             # Layout 1 names a log file after the base instant of its slice, layout 2 after its own instant. In layout 2
             # it belongs to the newest base file that was requested before the log's commit was completed.
-            belongs_to = slice_ if layout is Layout.V1 else one.files.ended
+            belongs_to = slice_ if layout is Layout.V1 else commit.files.ended
             if (superseded_at := bases.next_after(group, belongs_to)) is not None:
                 old[group, name] = (superseded_at, size)
                 continue
             logs.setdefault(group, {})[name] = size
-            if one.files.ended >= bases.merged.get(group, ""):
+            if commit.files.ended >= bases.merged.get(group, ""):
                 unmerged.setdefault(group, {})[name] = size
     for superseded_at, size in old.values():
         bases.put_out_of_use(superseded_at, size)
@@ -114,7 +116,7 @@ def file_groups(known: Sequence[Known], layout: Layout) -> FileGroups | None:
         to_merge=Sum(each * (len(merged_bases) + len(of_logs)), each * (sum(merged_bases) + sum(of_logs))),
         merging=each * len(logs),
         log_bytes=each * sum(of_logs),
-        superseded={at: Sum(each * one.files, each * one.bytes) for at, one in bases.superseded.items()},
+        superseded={at: Sum(each * total.files, each * total.bytes) for at, total in bases.superseded.items()},
     )
 
 
@@ -134,19 +136,19 @@ class _Bases:
     @staticmethod
     def of(wrote: Sequence[tuple[Known, Written]], each: int) -> _Bases:
         """Return the base files that these commits wrote, of one file group in `each`."""
-        found = _Bases()
-        for one, written in wrote:
-            at = one.files.time
-            found._replaced.update(dict.fromkeys(written.replaced, at))
+        bases = _Bases()
+        for commit, written in wrote:
+            at = commit.files.time
+            bases._replaced.update(dict.fromkeys(written.replaced, at))
             for group, size in zip(written.bases.groups, written.bases.sizes, strict=True):
                 if group % each == 0:
-                    found._add(group, size, at)
-            if one.stands_for is Service.LOG_COMPACTION:
-                found.merged.update(dict.fromkeys(written.logs.groups, at))
-        for group, at in found._replaced.items():
-            if group in found.sizes:
-                found.put_out_of_use(at, found.sizes.pop(group))
-        return found
+                    bases._add(group, size, at)
+            if commit.stands_for is Service.LOG_COMPACTION:
+                bases.merged.update(dict.fromkeys(written.logs.groups, at))
+        for group, at in bases._replaced.items():
+            if group in bases.sizes:
+                bases.put_out_of_use(at, bases.sizes.pop(group))
+        return bases
 
     def put_out_of_use(self, at: str, size: int) -> None:
         """Count a file that the commit of this time has put out of use."""
@@ -157,10 +159,10 @@ class _Bases:
         in use.
         """
         newer = [*self._later.get(group, ()), self._since.get(group, "")]
-        found = [one for one in newer if one > at]
+        times = [time for time in newer if time > at]
         if group in self._replaced:
-            found.append(self._replaced[group])
-        return min(found, default=None)
+            times.append(self._replaced[group])
+        return min(times, default=None)
 
     def _add(self, group: int, size: int, at: str) -> None:
         if group in self.sizes:
@@ -197,20 +199,20 @@ and one in 430,000 with a number below 10,000."""
 def shown_beside(location: str, storage: Storage) -> BucketIndex | None:
     """Return the bucket index with metadata beside the table. None if there is none. Raises OSError."""
     try:
-        found = {entry.name for entry in storage.listing(f"{location}/{HOME}/.bucket_index") if entry.is_folder}
+        folders = {entry.name for entry in storage.listing(f"{location}/{HOME}/.bucket_index") if entry.is_folder}
     except FileNotFoundError:
         return None
-    if _CONSISTENT in found:
+    if _CONSISTENT in folders:
         return BucketIndex.CONSISTENT_HASHING
-    return BucketIndex.SIMPLE if _BY_PARTITION in found else None
+    return BucketIndex.SIMPLE if _BY_PARTITION in folders else None
 
 
 def named_after_buckets(names: Collection[str]) -> bool:
     """Whether any of these data files, or file groups, is named after its bucket, and not by chance."""
-    found = [int(match[1]) for match in map(_NUMBER.fullmatch, names) if match is not None]
-    if any(number < _CERTAIN_BELOW for number in found):
+    numbers = [int(match[1]) for match in map(_NUMBER.fullmatch, names) if match is not None]
+    if any(number < _CERTAIN_BELOW for number in numbers):
         return True
-    likely = len({number for number in found if number < _LIKELY_BELOW})
+    likely = len({number for number in numbers if number < _LIKELY_BELOW})
     return likely > 1 and likely >= _LIKELY_SHARE * len(names)
 
 
@@ -218,12 +220,12 @@ def why_not_clustered(declared: BucketIndex | None, location: str, storage: Stor
     """Return why a clustering must not be planned, by the metadata of buckets beside the table and by the `declared`
     index. None if nothing forbids it. Raises OSError.
     """
-    shown = shown_beside(location, storage)
-    if declared is BucketIndex.SIMPLE or shown is BucketIndex.SIMPLE:
+    index = shown_beside(location, storage)
+    if declared is BucketIndex.SIMPLE or index is BucketIndex.SIMPLE:
         return _not_clustered("use a bucket index, and its files must not be clustered", _NO_POLICY)
-    if shown is BucketIndex.CONSISTENT_HASHING and declared is None:
+    if index is BucketIndex.CONSISTENT_HASHING and declared is None:
         return _not_clustered("hash into buckets consistently, and would go on writing to replaced files", _DECLARE)
-    if declared is BucketIndex.CONSISTENT_HASHING and shown is None:
+    if declared is BucketIndex.CONSISTENT_HASHING and index is None:
         return _not_clustered("do not hash consistently, as options.bucket_index says", "correct options.bucket_index")
     return None
 

@@ -131,7 +131,7 @@ def switches(indexes: Indexes) -> Mapping[str, str]:
     """
     complete = indexes.complete
     by_partition = indexes.definitions.get(_RECORD_INDEX, Definition()).partitioned
-    found = {
+    settings = {
         "hoodie.metadata.enable": bool(complete),
         "hoodie.metadata.index.async": True,
         "hoodie.metadata.index.column.stats.enable": _COLUMN_STATS in complete,
@@ -143,7 +143,7 @@ def switches(indexes: Indexes) -> Mapping[str, str]:
     }
     columns = indexes.definitions.get(_COLUMN_STATS, Definition()).columns
     named = {COLUMNS: ",".join(columns)} if _COLUMN_STATS in complete and columns else {}
-    return {key: str(on).lower() for key, on in found.items()} | named
+    return {key: str(on).lower() for key, on in settings.items()} | named
 
 
 def to_build(options: IndexingOptions, properties: TableProperties) -> tuple[str, ...]:
@@ -212,11 +212,11 @@ def _definitions(location: str, path: str, storage: Storage) -> Mapping[str, Def
         record = decode(storage.read(f"{location}/{path}", limit=_LARGEST)) or {}
     except FileNotFoundError:
         return {}
-    found = record.get("indexDefinitions") or {}
-    return {str(name): _definition(one) for name, one in found.items()}
+    definitions = record.get("indexDefinitions") or {}
+    return {str(name): _definition(definition) for name, definition in definitions.items()}
 
 
-def _definition(one: Mapping[str, Any]) -> Definition:
-    columns = tuple(str(column) for column in one.get("sourceFields") or () if column not in _ALWAYS_INDEXED)
-    options = one.get("indexOptions") or {}
+def _definition(definition: Mapping[str, Any]) -> Definition:
+    columns = tuple(str(column) for column in definition.get("sourceFields") or () if column not in _ALWAYS_INDEXED)
+    options = definition.get("indexOptions") or {}
     return Definition(columns=columns, partitioned=str(options.get("isPartitioned", "")).lower() == "true")

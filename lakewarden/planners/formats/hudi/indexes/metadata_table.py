@@ -46,13 +46,13 @@ def unknown_commits(metadata: Sequence[InstantFiles], instants: Sequence[Instant
     done = [metadatum for metadatum in metadata if metadatum.state is State.COMPLETED]
     if layout is Layout.V1 or not done:
         return []
-    known, first = {one.time for one in done}, done[0]
+    times, first = {metadatum.time for metadatum in done}, done[0]
     made = first.ended if first.time.startswith(_MADE) else None
     commits = (
         instant for instant in instants if instant.state is State.COMPLETED and instant.action.completed_as in COMMITS
     )
     judged = (commit for commit in commits if (commit.time >= first.time if made is None else commit.ended > made))
-    return [one.time for one in judged if one.time not in known]
+    return [commit.time for commit in judged if commit.time not in times]
 
 
 def unusable(
@@ -93,8 +93,8 @@ def deletion_order(entries: Sequence[FileEntry], layout: Layout) -> list[str]:
     completed file of each instant comes last.
     """
     last = {State.INFLIGHT: 0, State.REQUESTED: 1, State.COMPLETED: 2}
-    found = [(file, entry.name) for entry in entries if (file := parse(entry.name, layout)) is not None]
-    return [name for _, name in sorted(found, key=lambda pair: (last[pair[0].state], pair[1]))]
+    files = [(file, entry.name) for entry in entries if (file := parse(entry.name, layout)) is not None]
+    return [name for _, name in sorted(files, key=lambda pair: (last[pair[0].state], pair[1]))]
 
 
 def archive_deletion_order(entries: Sequence[FileEntry]) -> list[str]:
@@ -112,8 +112,8 @@ def metadata_backlog(
 ) -> InnerTable:
     """Return the delta commits of the metadata table since its last compaction."""
     done = [instant for instant in instants if instant.state is State.COMPLETED]
-    compactions = [one for one in done if one.action.completed_as is Action.COMMIT]
-    deltas = [one for one in done if one.action.completed_as is Action.DELTACOMMIT]
+    compactions = [instant for instant in done if instant.action.completed_as is Action.COMMIT]
+    deltas = [instant for instant in done if instant.action.completed_as is Action.DELTACOMMIT]
     last = compactions[-1] if compactions else None
     pinned_by = _pinned_by(timeline, deltas, done, properties.layout)
     return InnerTable(
@@ -137,7 +137,7 @@ def _pinned_by(
     if layout is Layout.V1:
         newest = deltas[-1].time if deltas else ""
         return next((i for i in pending if i.time <= newest), None)
-    completed = {one.time for one in done}
+    completed = {instant.time for instant in done}
     return next((i for i in pending if i.time in completed), None)
 
 
@@ -166,10 +166,10 @@ class Committed:
 
     def is_part(self, name: str) -> bool:
         """Whether a file certainly belongs to the table. A file of a failed write, or of one in flight, does not."""
-        found = _WRITTEN_BY.fullmatch(name)
-        if found is None:
+        match = _WRITTEN_BY.fullmatch(name)
+        if match is None:
             return False
-        in_log, in_base = found.groups()
+        in_log, in_base = match.groups()
         if in_log is not None and self.appended and not self.quiet:
             return False
         return self.instants.at(in_log or in_base) is not None
@@ -217,13 +217,13 @@ def left_out(
     if logs_alone:
         lying = _stored_bases(stored, committed, at)
         bases = {group: time or lying.get(group, "") for group, time in bases.items()}
-    found = set()
+    files = set()
     for partition, names in stored.items():
         for file in (DataFile(partition, name) for name in names):
             base = bases.get(file_group(file))
             if base is not None and file not in plan and _should_be_read(file.name, base, committed, at):
-                found.add(file)
-    return frozenset(found)
+                files.add(file)
+    return frozenset(files)
 
 
 def _base_times(plan: Collection[DataFile], *, appended: bool) -> Mapping[tuple[str, str], str]:
@@ -260,11 +260,11 @@ def _should_be_read(name: str, base: str, committed: Committed, at: str) -> bool
 
 def instants_of(name: str) -> tuple[str | None, str | None]:
     """Return the instant in the name of a log file, or that in the name of a base file."""
-    found = _WRITTEN_BY.fullmatch(name)
-    return (None, None) if found is None or name.endswith(_CHANGES) else (found[1], found[2])
+    match = _WRITTEN_BY.fullmatch(name)
+    return (None, None) if match is None or name.endswith(_CHANGES) else (match[1], match[2])
 
 
 def named(files: Collection[DataFile]) -> str:
     """Return the names of files for people, and how many more there are."""
-    shown = [f"{file.partition}/{file.name}".lstrip("/") for file in sorted(files)[:_SHOWN]]
-    return ", ".join([*shown, *([f"and {len(files) - _SHOWN} more"] if len(files) > _SHOWN else [])])
+    names = [f"{file.partition}/{file.name}".lstrip("/") for file in sorted(files)[:_SHOWN]]
+    return ", ".join([*names, *([f"and {len(files) - _SHOWN} more"] if len(files) > _SHOWN else [])])

@@ -67,14 +67,14 @@ def written(chunks: Chunks) -> Written:
     operation, author, deletes = None, None, False
     for chunk in chunks:
         for partition, stats in (chunk.get("partitionToWriteStats") or {}).items():
-            known = _interned(partition)
-            partitions[known] = partitions.get(known, False) or any(map(_changed, stats))
+            path = _interned(partition)
+            partitions[path] = partitions.get(path, False) or any(map(_changed, stats))
             deletes = deletes or any(map(_deleted, stats))
             for file_id, name, size in _files(stats):
-                (logs if _A_LOG in name else bases).add(known, file_id, name, size)
+                (logs if _A_LOG in name else bases).add(path, file_id, name, size)
         for partition, ids in (chunk.get("partitionToReplaceFileIds") or {}).items():
             partitions[_interned(partition)] = True
-            replaced.extend(hash((str(partition), str(one))) for one in ids)
+            replaced.extend(hash((str(partition), str(file_id))) for file_id in ids)
         operation = operation or chunk.get("operationType")
         author = author or author_of(chunk)
     return Written(

@@ -47,8 +47,8 @@ def guarded(timeline: Timeline, seen: Timeline, *, lazy: bool, now: datetime) ->
     passed than to stop waiting for it: see `dead_since`.
     """
     beaten = {write.time: write for write in seen.writes_in_flight() if write.last_beat is not None}
-    found = (_guarded(instant, beaten.get(instant.time), lazy=lazy, now=now) for instant in timeline.instants)
-    return replace(timeline, instants=tuple(found))
+    instants = (_guarded(instant, beaten.get(instant.time), lazy=lazy, now=now) for instant in timeline.instants)
+    return replace(timeline, instants=tuple(instants))
 
 
 def _guarded(instant: Instant, before: Instant | None, *, lazy: bool, now: datetime) -> Instant:
@@ -82,13 +82,13 @@ def with_beats_seen(view: TableView, seen: Mapping[str, datetime], *, gone: Mapp
     """
     if not seen:
         return view
-    found = (
+    instants = (
         _stopped(instant, seen[instant.time], gone.get(instant.time))
         if instant.time in seen and _lacks_a_heartbeat(instant)
         else instant
         for instant in view.timeline.instants
     )
-    timeline = replace(view.timeline, instants=tuple(found))
+    timeline = replace(view.timeline, instants=tuple(instants))
     return replace(view, timeline=timeline, writers=replace(view.writers, in_flight=timeline.writes_in_flight()))
 
 

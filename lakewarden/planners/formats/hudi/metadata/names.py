@@ -78,10 +78,10 @@ class InstantFile:
 
 def parse(name: str, layout: Layout) -> InstantFile | None:
     """Return what a file name says; None if the file belongs to no instant."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    time, completed_time, word, ending = found.groups()
+    time, completed_time, word, ending = match.groups()
     if word in _PENDING and ending is None:
         word, ending = Action.COMMIT.value, word
         if ending == "requested":
@@ -146,10 +146,10 @@ def collapse(entries: Collection[FileEntry], layout: Layout) -> list[InstantFile
         file = None if entry.is_folder else parse_name(entry.name, layout)
         if file is not None:
             groups.setdefault((file.time, file.action.completed_as), []).append((file, entry))
-    return [_one(files) for _, files in sorted(groups.items())]
+    return [_instant_files(files) for _, files in sorted(groups.items())]
 
 
-def _one(files: list[tuple[InstantFile, FileEntry]]) -> InstantFiles:
+def _instant_files(files: list[tuple[InstantFile, FileEntry]]) -> InstantFiles:
     files.sort(key=lambda pair: (pair[0].state, pair[0].completed_time or ""))
     lowest, highest = files[0][0], files[-1][0]
     entries = {file.state: entry for file, entry in files}

@@ -73,12 +73,12 @@ class InChunks(Generic[_T]):
 
 def first(chunks: Chunks, *names: str) -> Mapping[str, Any]:
     """Return those texts and numbers of a record that exist. Reading stops when all are found."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for chunk in chunks:
-        found.update((name, chunk[name]) for name in names if name in chunk)
-        if len(found) == len(names):
+        fields.update((name, chunk[name]) for name in names if name in chunk)
+        if len(fields) == len(names):
             break
-    return found
+    return fields
 
 
 def present(chunks: Chunks) -> Chunks:
@@ -151,8 +151,8 @@ def whole_timeline(
     except FileNotFoundError as error:
         raise TemporaryError(f"{folder} cannot be listed") from error
     parse = parser(len(first))
-    shown = [entry.name for entry in first if not entry.is_folder and parse(entry.name, layout) is not None]
-    missing = [*left_out(shown, second, folder, storage)]
+    names = [entry.name for entry in first if not entry.is_folder and parse(entry.name, layout) is not None]
+    missing = [*left_out(names, second, folder, storage)]
     if known is not None:
         missing += missed(known, second, collapse(second, layout), folder, storage)
     if missing:
@@ -165,8 +165,8 @@ def left_out(expected: Iterable[str], entries: Sequence[FileEntry], folder: str,
 
     Raises TemporaryError if the store does not answer.
     """
-    shown = {entry.name for entry in entries}
-    return [name for name in dict.fromkeys(expected) if name not in shown and _is_there(f"{folder}/{name}", storage)]
+    names = {entry.name for entry in entries}
+    return [name for name in dict.fromkeys(expected) if name not in names and _is_there(f"{folder}/{name}", storage)]
 
 
 def not_whole(folder: str, missing: Sequence[str]) -> str:
@@ -189,11 +189,11 @@ def missed(
         i for i in known.instants if i.time < oldest and not i.pending and i.stands_for is not InstantKind.SAVEPOINT
     ]
     passed_over = frozenset(older[:-1])
-    there = {(one.time, one.action.value, one.state, one.completed_time) for one in shown}
-    asked = (
+    there = {(instant.time, instant.action.value, instant.state, instant.completed_time) for instant in shown}
+    instants = (
         i for i in known.instants if (i.time, i.action, i.state, i.completed_time) not in there and i not in passed_over
     )
-    return left_out(map(name_of, asked), entries, folder, storage)
+    return left_out(map(name_of, instants), entries, folder, storage)
 
 
 def name_of(instant: Instant) -> str:

@@ -73,10 +73,10 @@ def clustering_plan(record: Mapping[str, Any]) -> HudiPlan | None:
     if plan is None:
         return None
     groups = _list(plan, "inputGroups")
-    slices = [one for group in groups for one in _list(group, "slices")]
+    slices = [file_slice for group in groups for file_slice in _list(group, "slices")]
     log_bytes, read_mib = _total(groups, _LOG_BYTES), _total(groups, _READ_MIB)
     return HudiPlan(
-        files=frozenset(file for one in slices for file in _slice_files(one)),
+        files=frozenset(file for file_slice in slices for file in _slice_files(file_slice)),
         size=PlanSize(
             file_groups=len(slices),
             bytes=None if log_bytes is None or read_mib is None else max(log_bytes, count(read_mib * 2**20, _READ_MIB)),
@@ -155,31 +155,31 @@ def merged(chunks: Chunks, decode: Callable[[Mapping[str, Any]], HudiPlan | None
     files: set[DataFile] = set()
     partitions: set[str] = set()
     emptied = 0
-    found: HudiPlan | None = None
+    whole_plan: HudiPlan | None = None
     for chunk in chunks:
         plan, author = decode(chunk), author_of(chunk)
         if plan is not None:
             files |= plan.files
             partitions |= plan.partitions
             emptied += plan.emptied
-            found = plan if found is None else replace(found, size=added(found.size, plan.size))
-        if found is not None and author is not None:
-            found = replace(found, author=author)
-    if found is None:
+            whole_plan = plan if whole_plan is None else replace(whole_plan, size=added(whole_plan.size, plan.size))
+        if whole_plan is not None and author is not None:
+            whole_plan = replace(whole_plan, author=author)
+    if whole_plan is None:
         return None
-    return replace(found, files=frozenset(files), partitions=frozenset(partitions), emptied=emptied)
+    return replace(whole_plan, files=frozenset(files), partitions=frozenset(partitions), emptied=emptied)
 
 
-def added(one: PlanSize, other: PlanSize) -> PlanSize:
+def added(size: PlanSize, other: PlanSize) -> PlanSize:
     """Return the size of two parts of a plan. A file group that is in both counts twice."""
     return PlanSize(
-        file_groups=_sum(one.file_groups, other.file_groups),
-        bytes=_sum(one.bytes, other.bytes),
+        file_groups=_sum(size.file_groups, other.file_groups),
+        bytes=_sum(size.bytes, other.bytes),
     )
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(number: int | None, other: int | None) -> int | None:
+    return None if number is None or other is None else number + other
 
 
 class RollbackTarget(NamedTuple):
@@ -191,7 +191,7 @@ class RollbackTarget(NamedTuple):
 
 def planned_indexes(record: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the partitions of the metadata table that an indexing builds (`HoodieIndexPlan`)."""
-    return tuple(str(one["metadataPartitionPath"]) for one in _list(record, "indexPartitionInfos"))
+    return tuple(str(info["metadataPartitionPath"]) for info in _list(record, "indexPartitionInfos"))
 
 
 def rollback_target(record: Mapping[str, Any]) -> RollbackTarget:
@@ -213,13 +213,13 @@ def savepointed_files(record: Mapping[str, Any]) -> frozenset[DataFile]:
     )
 
 
-def _slice_files(one: Mapping[str, Any]) -> Iterable[DataFile]:
-    paths = [one.get("dataFilePath"), *(one.get("deltaFilePaths") or ())]
-    if isinstance(one, Part) and "partitionPath" not in one:
+def _slice_files(file_slice: Mapping[str, Any]) -> Iterable[DataFile]:
+    paths = [file_slice.get("dataFilePath"), *(file_slice.get("deltaFilePaths") or ())]
+    if isinstance(file_slice, Part) and "partitionPath" not in file_slice:
         if any(paths):
             raise UnreadableError("one of its file slices has more files than Lakewarden reads")
         return ()
-    return (DataFile(one["partitionPath"] or "", _base_name(path)) for path in paths if path)
+    return (DataFile(file_slice["partitionPath"] or "", _base_name(path)) for path in paths if path)
 
 
 def _total(parts: Iterable[Mapping[str, Any]], metric: str) -> int | None:
@@ -227,7 +227,7 @@ def _total(parts: Iterable[Mapping[str, Any]], metric: str) -> int | None:
     metrics = [part.get("metrics") for part in parts if "metrics" in part or not isinstance(part, Part)]
     if not all(metrics):
         return None
-    return count(sum(count(one.get(metric, 0), metric) for one in metrics if one), metric)
+    return count(sum(count(part_metrics.get(metric, 0), metric) for part_metrics in metrics if part_metrics), metric)
 
 
 def given_up(record: Mapping[str, Any] | None) -> bool:
@@ -263,5 +263,5 @@ def file_group(file: DataFile) -> tuple[str, str]:
 
 def _file_id(name: str) -> str:
     """Return the file group's id of `<fileId>_<token>_<T>.parquet` or `.<fileId>_<T>.log.<n>_<token>`."""
-    found = _FILE_ID.fullmatch(name)
-    return name if found is None else found[1]
+    match = _FILE_ID.fullmatch(name)
+    return name if match is None else match[1]

@@ -34,12 +34,12 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 def parse_properties(content: bytes) -> dict[str, str]:
     """Return the keys and values of a properties file; the last of equal keys counts. It takes time by its length."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for line in _logical_lines(content.decode("latin-1")):
         match = _KEY.match(line)
         if match is not None:
-            found[_unescaped(match[1])] = _unescaped(match[2])
-    return found
+            properties[_unescaped(match[1])] = _unescaped(match[2])
+    return properties
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -144,10 +144,10 @@ def read_table_properties(location: str, storage: Storage) -> TableProperties:
     there is no whole copy.
     """
     home = f"{location}/{HOME}"
-    found = [_content(f"{home}/{name}", storage) for name in (FILE, _BACKUP)]
-    if found == [None, None]:
+    contents = [_content(f"{home}/{name}", storage) for name in (FILE, _BACKUP)]
+    if contents == [None, None]:
         raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {FILE}")
-    values, backup = (parse_properties(content or b"") for content in found)
+    values, backup = (parse_properties(content or b"") for content in contents)
     if not _is_whole(backup):
         backup = {}
     whole = values if _is_whole(values) else backup
@@ -175,8 +175,8 @@ def _has_partitions(location: str, storage: Storage) -> bool:
         entries = islice(storage.entries(folder), _LONGEST_LOOK)
         folders = (entry.name for entry in entries if entry.is_folder and entry.name[0] not in "._")
         for below in (f"{folder}/{name}" for name in islice(folders, _WIDEST_LOOK)):
-            found = storage.present(below, (_OF_A_TABLE, *_OF_A_PARTITION))
-            if _OF_A_TABLE not in found and (found or (depth > 1 and is_there(below, depth - 1))):
+            names = storage.present(below, (_OF_A_TABLE, *_OF_A_PARTITION))
+            if _OF_A_TABLE not in names and (names or (depth > 1 and is_there(below, depth - 1))):
                 return True
         return False
 

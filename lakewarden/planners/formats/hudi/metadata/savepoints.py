@@ -88,19 +88,19 @@ def read_savepoints(
     return [_savepoint(instant, properties, storage) for instant in instants if _is_saved(instant)]
 
 
-def _is_saved(one: InstantFiles) -> bool:
-    return one.action is Action.SAVEPOINT and one.state is State.COMPLETED
+def _is_saved(instant: InstantFiles) -> bool:
+    return instant.action is Action.SAVEPOINT and instant.state is State.COMPLETED
 
 
-def _savepoint(one: InstantFiles, properties: TableProperties, storage: Storage) -> Savepoint:
-    if one.completed is None:
-        raise TemporaryError(f"savepoint {one.time} disappeared while it was read")
-    name = one.completed.name
+def _savepoint(instant: InstantFiles, properties: TableProperties, storage: Storage) -> Savepoint:
+    if instant.completed is None:
+        raise TemporaryError(f"savepoint {instant.time} disappeared while it was read")
+    name = instant.completed.name
     try:
-        chunks = read_chunks(storage, f"{properties.timeline_folder}/{name}", size=one.completed.size)
+        chunks = read_chunks(storage, f"{properties.timeline_folder}/{name}", size=instant.completed.size)
         record = first(present(chunks), "savepointedBy", "savepointedAt", "comments")
         at = datetime.fromtimestamp(int(record["savepointedAt"]) / 1000, UTC)
-        return Savepoint(time=one.time, by=str(record["savepointedBy"]), at=at, run=author_of(record))
+        return Savepoint(time=instant.time, by=str(record["savepointedBy"]), at=at, run=author_of(record))
     except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
         raise TemporaryError(f"{name} cannot be read: {error}") from error
 
@@ -113,8 +113,8 @@ def savable(instants: Sequence[InstantFiles], *, retained: str | None) -> Savabl
     flight. It must not be older than what the last clean has `retained`, either: some of its files may be gone.
     """
     commits = [instant for instant in instants if instant.action.completed_as in COMMITS]
-    pending = next((one for one in commits if one.state is not State.COMPLETED), None)
-    done = [one.time for one in commits if one.state is State.COMPLETED]
+    pending = next((commit for commit in commits if commit.state is not State.COMPLETED), None)
+    done = [commit.time for commit in commits if commit.state is State.COMPLETED]
     before = [time for time in done if pending is None or time < pending.time]
     behind = "" if pending is None else f", the newest before {pending.action} {pending.time}, which is in flight"
     if not before:
@@ -152,10 +152,16 @@ def retained_since(instants: Sequence[InstantFiles], properties: TableProperties
 
 def expired(savepoints: Iterable[Savepoint], options: SavepointOptions, *, now: datetime) -> Sequence[Savepoint]:
     """Return Lakewarden's savepoints that have expired, the oldest first. The newest never expires. Pure."""
-    ours = sorted((savepoint for savepoint in savepoints if savepoint.run is not None), key=lambda one: one.time)
+    ours = sorted(
+        (savepoint for savepoint in savepoints if savepoint.run is not None), key=lambda savepoint: savepoint.time
+    )
     most = options.savepoints_retained
     too_many = 0 if most is None else max(0, len(ours) - most)
-    return [one for place, one in enumerate(ours[:-1]) if place < too_many or now - one.at >= options.expire_after]
+    return [
+        savepoint
+        for place, savepoint in enumerate(ours[:-1])
+        if place < too_many or now - savepoint.at >= options.expire_after
+    ]
 
 
 def left_half_way(location: str, storage: Storage) -> str | None:
@@ -163,10 +169,10 @@ def left_half_way(location: str, storage: Storage) -> str | None:
     there is none. Raises TemporaryError if the storage does not answer.
     """
     try:
-        said = storage.read(f"{location}/{HOME}/{MARK}", limit=64).decode(errors="replace")
+        text = storage.read(f"{location}/{HOME}/{MARK}", limit=64).decode(errors="replace")
     except (FileNotFoundError, PermanentError):  # Lakewarden has not written it
         return None
-    return said if _INSTANT.fullmatch(said) else None
+    return text if _INSTANT.fullmatch(text) else None
 
 
 def in_flight(timeline: Timeline) -> Sequence[Instant]:
@@ -178,18 +184,18 @@ def blockers(timeline: Timeline, *, ours: str | None, wanted: bool) -> Iterator[
     """Yield what savepoints block, and what blocks them if they are `wanted`. `ours` is the savepoint that a run of
     Lakewarden has left unfinished. The next run undoes it.
     """
-    for one in in_flight(timeline):
-        if one.time == ours:
+    for savepoint in in_flight(timeline):
+        if savepoint.time == ours:
             yield Blocker(
                 services=frozenset(Service) - {Service.SAVEPOINT},
                 code="other_plan_first",
-                reason=f"a run of Lakewarden is at savepoint {one.time}, or has left it unfinished",
+                reason=f"a run of Lakewarden is at savepoint {savepoint.time}, or has left it unfinished",
                 remedy="if it is unfinished, the next run of savepoint undoes it: set that policy, and mode act",
             )
         else:
             yield Blocker(
                 code="other_plan_first",
-                reason=f"savepoint {one.time} is in flight",
+                reason=f"savepoint {savepoint.time} is in flight",
                 remedy="wait until the savepoint has ended, or remove what is left of it",
             )
     for clean in timeline.pending(Service.CLEAN) if wanted else ():

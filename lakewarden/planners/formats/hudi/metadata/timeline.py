@@ -37,13 +37,13 @@ def wall_time(text: str) -> datetime:
         return _BEFORE_ALL
     milliseconds = int(text[14:17]) if len(text) > _DIGITS_TO_THE_SECOND else 999
     try:
-        shown = datetime(  # noqa: DTZ001 - the zone is not known here
+        clock_time = datetime(  # noqa: DTZ001 - the zone is not known here
             int(text[:4]), int(text[4:6]), int(text[6:8]), int(text[8:10]), int(text[10:12]), int(text[12:14]),
             milliseconds * 1000,
         )  # fmt: skip
     except ValueError:
         return _BEFORE_ALL
-    return shown if _BEFORE_ALL.year < shown.year < _AFTER_ALL else _BEFORE_ALL
+    return clock_time if _BEFORE_ALL.year < clock_time.year < _AFTER_ALL else _BEFORE_ALL
 
 
 def to_utc(text: str, zone: tzinfo, *, near: datetime | None = None) -> datetime:
@@ -61,10 +61,10 @@ def to_utc(text: str, zone: tzinfo, *, near: datetime | None = None) -> datetime
 @lru_cache(maxsize=2**14)
 def _moments(text: str, zone: tzinfo) -> tuple[datetime, datetime]:
     """Return the moments at which the wall clock showed an instant's time. Usually they are the same."""
-    shown = wall_time(text)
-    if shown == _BEFORE_ALL:
+    clock_time = wall_time(text)
+    if clock_time == _BEFORE_ALL:
         return _BEFORE_ALL.replace(tzinfo=UTC), _BEFORE_ALL.replace(tzinfo=UTC)
-    first, second = (shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    first, second = (clock_time.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     return first, second
 
 
@@ -75,8 +75,8 @@ def shown_twice_until(moment: datetime, zone: tzinfo) -> datetime | None:
     until its clock shows a later time than the one before. After an instant in the first time it waits through all of
     the second (run, docs/hudi.md).
     """
-    shown = moment.astimezone(zone).replace(tzinfo=None)
-    first, second = (shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    clock_time = moment.astimezone(zone).replace(tzinfo=None)
+    first, second = (clock_time.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     back = second - first
     if back <= timedelta(0):
         return None
@@ -89,8 +89,8 @@ def shown_twice_until(moment: datetime, zone: tzinfo) -> datetime | None:
 
 def instant_time(moment: datetime, zone: tzinfo) -> str:
     """Return how a writer in `zone` writes a moment."""
-    shown = moment.astimezone(zone)
-    return f"{shown:%Y%m%d%H%M%S}{shown.microsecond // 1000:03d}"
+    local_time = moment.astimezone(zone)
+    return f"{local_time:%Y%m%d%H%M%S}{local_time.microsecond // 1000:03d}"
 
 
 class Fact(NamedTuple):
@@ -156,22 +156,22 @@ def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read
     """Say what an instant stands for. Its plan is read if it is pending or its name is ambiguous. With `commits` also
     say what a completed one wrote.
     """
-    known = _purpose(files, reading, layout=layout, merge_on_read=merge_on_read)
-    if _is_given_up(known, reading):
-        known = replace(known, stands_for=InstantKind.OTHER)
-    if not commits or files.completed is None or not known.is_commit:
-        return known
+    known_instant = _purpose(files, reading, layout=layout, merge_on_read=merge_on_read)
+    if _is_given_up(known_instant, reading):
+        known_instant = replace(known_instant, stands_for=InstantKind.OTHER)
+    if not commits or files.completed is None or not known_instant.is_commit:
+        return known_instant
     wrote = reading.fact(files.completed, written)
-    expired = known.stands_for is InstantKind.WRITE and wrote is not None and _expires_partitions(wrote)
-    return replace(known, stands_for=Service.TTL if expired else known.stands_for, written=wrote)
+    expired = known_instant.stands_for is InstantKind.WRITE and wrote is not None and _expires_partitions(wrote)
+    return replace(known_instant, stands_for=Service.TTL if expired else known_instant.stands_for, written=wrote)
 
 
-def _is_given_up(known: Known, reading: Reading) -> bool:
+def _is_given_up(known_instant: Known, reading: Reading) -> bool:
     """Whether it is a plan of Lakewarden that was completed without a file, because writes may have found it on the
     timeline. For every reader of the timeline it is as if it had been removed.
     """
-    completed = known.files.completed
-    if completed is None or known.stands_for not in _MAY_BE_GIVEN_UP or completed.size > _LARGEST_GIVEN_UP:
+    completed = known_instant.files.completed
+    if completed is None or known_instant.stands_for not in _MAY_BE_GIVEN_UP or completed.size > _LARGEST_GIVEN_UP:
         return False
     return bool(reading.fact_if_whole(completed, plans.given_up))
 
@@ -216,9 +216,9 @@ def _replacecommit(files: InstantFiles, reading: Reading, layout: Layout) -> Kno
     elif files.requested is None and files.completed is not None:
         fact = reading.fact(files.completed, _completed_replacecommit)
     clustering = fact is not None and fact.plan is not None
-    known = fact if clustering and files.state is not State.COMPLETED else None
+    plan_fact = fact if clustering and files.state is not State.COMPLETED else None
     return Known(
-        files=files, stands_for=Service.CLUSTERING if clustering else InstantKind.WRITE, fact=known or _NOTHING
+        files=files, stands_for=Service.CLUSTERING if clustering else InstantKind.WRITE, fact=plan_fact or _NOTHING
     )
 
 
@@ -263,15 +263,15 @@ def _merges_log_files(chunks: Chunks) -> bool:
 
 @InChunks
 def _clean(chunks: Chunks) -> Fact:
-    found = plans.clean_size(present(chunks))
-    return Fact(plan=PlanSize(file_groups=found.file_groups, bytes=None), author=found.author)
+    plan = plans.clean_size(present(chunks))
+    return Fact(plan=PlanSize(file_groups=plan.file_groups, bytes=None), author=plan.author)
 
 
 @InChunks
 def _completed_clean(chunks: Chunks) -> LastClean:
     seen, retained = "lastCompletedCommitTimestamp", "earliestCommitToRetain"
-    found = first(present(chunks), seen, retained)
-    return LastClean(seen=str(found.get(seen) or "") or None, retained=str(found.get(retained) or "") or None)
+    record = first(present(chunks), seen, retained)
+    return LastClean(seen=str(record.get(seen) or "") or None, retained=str(record.get(retained) or "") or None)
 
 
 def _sized(chunks: Chunks, decode: Callable[[Mapping[str, Any]], plans.HudiPlan | None]) -> Fact:
@@ -293,35 +293,35 @@ _PLANS: Mapping[Service | InstantKind, Callable[[Mapping[str, Any] | None], Fact
 }
 
 
-def last_clean(known: Sequence[Known], reading: Reading) -> LastClean | None:
+def last_clean(known_instants: Sequence[Known], reading: Reading) -> LastClean | None:
     """Return what the last completed clean records; None if there was none."""
-    for one in reversed(known):
-        if one.stands_for is Service.CLEAN and one.files.completed is not None:
-            found = reading.fact(one.files.completed, _completed_clean) or LastClean()
-            return found._replace(instant=one.files.time)
+    for known_instant in reversed(known_instants):
+        if known_instant.stands_for is Service.CLEAN and known_instant.files.completed is not None:
+            clean = reading.fact(known_instant.files.completed, _completed_clean) or LastClean()
+            return clean._replace(instant=known_instant.files.time)
     return None
 
 
-def timeline_of(known: Sequence[Known], *, zone: tzinfo, beats: Mapping[str, datetime]) -> Timeline:
+def timeline_of(known_instants: Sequence[Known], *, zone: tzinfo, beats: Mapping[str, datetime]) -> Timeline:
     """Return the timeline, with its times read in `zone`, and with the heartbeats that guard pending instants."""
-    return Timeline(instants=tuple(_instant(one, zone, beats) for one in known))
+    return Timeline(instants=tuple(_instant(known_instant, zone, beats) for known_instant in known_instants))
 
 
-def _instant(known: Known, zone: tzinfo, beats: Mapping[str, datetime]) -> Instant:
-    files = known.files
+def _instant(known_instant: Known, zone: tzinfo, beats: Mapping[str, datetime]) -> Instant:
+    files = known_instant.files
     last_beat = None if files.state is State.COMPLETED else beats.get(files.time)
     return Instant(
         time=files.time,
         action=files.action.value,
-        stands_for=known.stands_for,
+        stands_for=known_instant.stands_for,
         state=files.state,
         requested_at=to_utc(files.time, zone, near=_first_written(files.requested, files.inflight, files.completed)),
         completed_time=files.completed_time,
         completed_at=_completed_at(files, zone),
-        author=known.fact.author,
+        author=known_instant.fact.author,
         guarded_until=guarded_until(last_beat),
         last_beat=last_beat,
-        plan=known.fact.plan,
+        plan=known_instant.fact.plan,
     )
 
 

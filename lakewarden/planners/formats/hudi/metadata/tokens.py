@@ -56,9 +56,9 @@ class Tokens:
         """Return the folder of the timeline. It is remembered only if the properties that name it are known to be of
         that version: those read may be newer, and the older ones may be put back.
         """
-        known = self._timelines.get(location)
-        if known is not None and known[0] == version:
-            return known[1]
+        memory = self._timelines.get(location)
+        if memory is not None and memory[0] == version:
+            return memory[1]
         timeline = read_table_properties(location, storage).timeline_folder
         if _version_again(location, storage) == version:
             if len(self._timelines) >= _MOST_REMEMBERED:
@@ -142,7 +142,7 @@ class Reading:
         None, and a fault, if the file cannot be read. None, and a remark, if it is too large.
         """
         try:
-            return self._known(entry, make)
+            return self._recall(entry, make)
         except PayloadTooLargeError as error:
             self.remarks.append(f"{entry.name} is {error}: its content is not read")
         except FileNotFoundError:
@@ -156,7 +156,7 @@ class Reading:
     def fact_if_whole(self, entry: FileEntry, make: Decoder[_T]) -> _T | None:
         """Return the same for a file that may be half-written or gone, and then without a fault."""
         try:
-            return self._known(entry, make)
+            return self._recall(entry, make)
         except (FileNotFoundError, UnreadableError, PermanentError, *MALFORMED):
             return None
 
@@ -166,25 +166,25 @@ class Reading:
 
     def derive(self, files: tuple[str, ...], make: Callable[..., _T], *arguments: Any) -> _T:
         """Return what `make` makes of its arguments, from memory if they come from the same files as the last time."""
-        known = self.remembered.derived.get(make)
-        if known is None or known.files != files:
-            known = Derived(files=files, value=make(*arguments))
-        self.derived[make] = known
-        return cast(_T, known.value)
+        memory = self.remembered.derived.get(make)
+        if memory is None or memory.files != files:
+            memory = Derived(files=files, value=make(*arguments))
+        self.derived[make] = memory
+        return cast(_T, memory.value)
 
     def memo(self) -> Memo:
         """Return what the next reading may remember."""
         return Memo(facts=self.kept, derived=self.derived, unlisted=tuple(self.unlisted))
 
-    def _known(self, entry: FileEntry, make: Decoder[_T]) -> _T:
-        known = self.remembered.facts.get((entry.name, make))
-        if known is None or known[:3] != (entry.size, entry.modified, entry.version):
+    def _recall(self, entry: FileEntry, make: Decoder[_T]) -> _T:
+        memory = self.remembered.facts.get((entry.name, make))
+        if memory is None or memory[:3] != (entry.size, entry.modified, entry.version):
             fact = self._read(entry, make)
-            known = Remembered(size=entry.size, modified=entry.modified, version=entry.version, fact=fact)
-        self.kept[entry.name, make] = known
-        if isinstance(known.fact, UnreadableError):
-            raise known.fact.with_traceback(None)
-        return cast(_T, known.fact)
+            memory = Remembered(size=entry.size, modified=entry.modified, version=entry.version, fact=fact)
+        self.kept[entry.name, make] = memory
+        if isinstance(memory.fact, UnreadableError):
+            raise memory.fact.with_traceback(None)
+        return cast(_T, memory.fact)
 
     def _read(self, entry: FileEntry, make: Decoder[_T]) -> _T | UnreadableError:
         """Return a fact of a file; for a large one without a fact the reason, so that it is not read again for it."""

@@ -48,16 +48,16 @@ def witnesses(completed: Iterable[InstantFiles], layout: Layout) -> tuple[ZoneWi
     Layout 2 writes the completion time into the name of the completed file. Layout 1 has only the requested time,
     and a `.requested` file that is made at that time.
     """
-    found = [seen for one in completed if (seen := _witness(one, layout)) is not None]
-    return tuple(sorted(found, key=lambda w: w.time, reverse=True)[:_WITNESSES])
+    zone_witnesses = [seen for instant in completed if (seen := _witness(instant, layout)) is not None]
+    return tuple(sorted(zone_witnesses, key=lambda w: w.time, reverse=True)[:_WITNESSES])
 
 
-def _witness(one: InstantFiles, layout: Layout) -> ZoneWitness | None:
+def _witness(instant: InstantFiles, layout: Layout) -> ZoneWitness | None:
     if layout is Layout.V2:
-        if one.completed is None or one.completed_time is None:
+        if instant.completed is None or instant.completed_time is None:
             return None
-        return ZoneWitness(time=one.completed_time, written=one.completed.modified)
-    return None if one.requested is None else ZoneWitness(time=one.time, written=one.requested.modified)
+        return ZoneWitness(time=instant.completed_time, written=instant.completed.modified)
+    return None if instant.requested is None else ZoneWitness(time=instant.time, written=instant.requested.modified)
 
 
 def find_zone(
@@ -69,7 +69,7 @@ def find_zone(
     """
     if declared is not None:
         return _as_declared(declared, workers)
-    offset = next((found for one in seen if (found := _offset(one, workers)) is not None), None)
+    offset = next((shift for witness in seen if (shift := _offset(witness, workers)) is not None), None)
     if offset is not None:
         return ZoneFinding(
             zone=timezone(offset),
@@ -80,7 +80,7 @@ def find_zone(
                 f"copied and the times of its files mean nothing, {_DECLARE}",
             ),
         )
-    if any(_agrees(one, workers) for one in seen):
+    if any(_agrees(witness, workers) for witness in seen):
         return ZoneFinding(zone=workers)
     why = "the times of its files do not fit its instants" if seen else "none of its instants can tell"
     return ZoneFinding(
@@ -112,21 +112,21 @@ def _as_declared(declared: str, workers: ZoneInfo) -> ZoneFinding:
     )
 
 
-def _same(one: ZoneInfo, other: ZoneInfo) -> bool:
+def _same(zone: ZoneInfo, other: ZoneInfo) -> bool:
     """Whether two zones show the same time all the year round (`UTC` and `Etc/UTC` do)."""
     months = [datetime(2026, month, 1, tzinfo=UTC) for month in range(1, 13)]
-    return all(month.astimezone(one).utcoffset() == month.astimezone(other).utcoffset() for month in months)
+    return all(month.astimezone(zone).utcoffset() == month.astimezone(other).utcoffset() for month in months)
 
 
-def _agrees(one: ZoneWitness, zone: tzinfo) -> bool:
-    return abs(to_utc(one.time, zone, near=one.written) - one.written) <= _NEAR
+def _agrees(witness: ZoneWitness, zone: tzinfo) -> bool:
+    return abs(to_utc(witness.time, zone, near=witness.written) - witness.written) <= _NEAR
 
 
-def _offset(one: ZoneWitness, workers: ZoneInfo) -> timedelta | None:
+def _offset(witness: ZoneWitness, workers: ZoneInfo) -> timedelta | None:
     """Return the offset that a witness shows if it is not the workers': to the quarter hour."""
-    if _agrees(one, workers):
+    if _agrees(witness, workers):
         return None
-    ahead = wall_time(one.time).replace(tzinfo=UTC) - one.written
+    ahead = wall_time(witness.time).replace(tzinfo=UTC) - witness.written
     offset = round(ahead / _QUARTER) * _QUARTER
     return offset if abs(offset) <= _WIDEST and abs(ahead - offset) <= _ON_THE_DOT else None
 

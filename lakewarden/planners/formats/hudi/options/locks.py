@@ -225,27 +225,27 @@ def lock_named_by(properties: Mapping[str, str]) -> NamedLock:
     provider, implied = _IMPLICIT.get(named, (_PROVIDERS.get(named), {}))
     if provider is None:
         return NamedLock(remarks=(_of_no_use(named),))
-    found = {"provider": provider}
+    settings = {"provider": provider}
     for setting, (key, default) in _KEYS[provider].items():
         value = implied.get(setting) or properties.get(f"{_PREFIX}{key}", default)
         if value is None:
             missing = f"{named} is named without {_PREFIX}{key}. The writers set that key: write the lock"
             return NamedLock(remarks=(missing,))
-        found[setting] = value
+        settings[setting] = value
     for setting, key in _OPTIONAL.get(provider, {}).items():
-        if (said := properties.get(f"{_PREFIX}{key}")) is not None:
-            found[setting] = said
+        if (text := properties.get(f"{_PREFIX}{key}")) is not None:
+            settings[setting] = text
     if provider == "zookeeper":
         port = properties.get(f"{_PREFIX}zookeeper.port", _ZOOKEEPER_PORT).strip()
-        hosts = [one.strip() for one in found["url"].split(",")]
+        hosts = [host.strip() for host in settings["url"].split(",")]
         if port != _ZOOKEEPER_PORT and not all(_has_port(host) for host in hosts):
             ignored = (
                 f"{_PREFIX}zookeeper.port is {port}. Hudi ignores that key: write the port into "
                 f"{_PREFIX}zookeeper.url of the writers, and then the lock"
             )
             return NamedLock(remarks=(ignored,))
-        found["url"] = ",".join(host if _has_port(host) else f"{host}:{_ZOOKEEPER_PORT}" for host in hosts)
-    return NamedLock(lock=found, remarks=(_BY_NAME,) if EACH_TABLE in found.values() else ())
+        settings["url"] = ",".join(host if _has_port(host) else f"{host}:{_ZOOKEEPER_PORT}" for host in hosts)
+    return NamedLock(lock=settings, remarks=(_BY_NAME,) if EACH_TABLE in settings.values() else ())
 
 
 _BY_NAME = (

@@ -156,7 +156,7 @@ class IncrementalReader(Settings):
 
     @model_validator(mode="after")
     def _is_somewhere(self) -> IncrementalReader:
-        if sum(one is not None for one in (self.longest_lag, self.checkpoint, self.position)) != 1:
+        if sum(setting is not None for setting in (self.longest_lag, self.checkpoint, self.position)) != 1:
             raise ValueError(f"reader {self.name} needs one of longest_lag, checkpoint and position")
         return self
 

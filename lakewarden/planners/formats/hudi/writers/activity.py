@@ -48,41 +48,43 @@ def touches(known: Sequence[Known], instants: Sequence[Instant]) -> Mapping[str,
     Services only rewrite rows, so they touch nothing. `instants` are those of `known`, one by one.
     """
     newest: dict[str, Touch] = {}
-    for one, instant in zip(known, instants, strict=True):
+    for known_instant, instant in zip(known, instants, strict=True):
         if instant.pending or instant.stands_for is not InstantKind.WRITE:
             continue
-        if one.written is None:
+        if known_instant.written is None:
             return None
-        touch = {updates: _touch(one, instant, updates=updates) for updates in (False, True)}
-        for partition, updates in one.written.partitions.items():
+        touch = {updates: _touch(known_instant, instant, updates=updates) for updates in (False, True)}
+        for partition, updates in known_instant.written.partitions.items():
             if partition not in newest or newest[partition].at <= touch[updates].at:
                 newest[partition] = touch[updates]
     return newest
 
 
-def _touch(one: Known, instant: Instant, *, updates: bool) -> Touch:
+def _touch(known_instant: Known, instant: Instant, *, updates: bool) -> Touch:
     """Return a write's touch. Layout 1 has no completion time, so there it is the time of the completed file. In a
     copied table that time says nothing, and is rather too late than too early.
     """
     at = instant.completed_at
     if at is None:
-        at = instant.requested_at if one.files.completed is None else one.files.completed.modified
+        at = instant.requested_at if known_instant.files.completed is None else known_instant.files.completed.modified
     return Touch(at=max(at, instant.requested_at), instant=instant.time, updates=updates)
 
 
-def touching(known: Sequence[Known], instants: Sequence[Instant], reading: Reading) -> Mapping[str, frozenset[str]]:
+def touching(
+    known_instants: Sequence[Known], instants: Sequence[Instant], reading: Reading
+) -> Mapping[str, frozenset[str]]:
     """Return the partitions that the writes in flight say they will write to, by the time of the write. Writes that do
     not say it are left out.
     """
-    found = {}
-    for one, instant in zip(known, instants, strict=True):
-        entry = one.files.inflight
+    by_write = {}
+    for known_instant, instant in zip(known_instants, instants, strict=True):
+        entry = known_instant.files.inflight
         if entry is None or not instant.pending or instant.stands_for is not InstantKind.WRITE:
             continue
         partitions = reading.fact_if_whole(entry, partitions_to_come)
         if partitions is not None:
-            found[instant.time] = partitions
-    return found
+            by_write[instant.time] = partitions
+    return by_write
 
 
 # Which writes in flight may meet a change of some partitions (docs/safety.md). Pure.

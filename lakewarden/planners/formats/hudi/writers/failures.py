@@ -23,7 +23,7 @@ from lakewarden.planners.model.view import TableView, WriteFailure
 
 
 def services_met(
-    failure: WriteFailure, known: Sequence[Known], timeline: Timeline, reading: Reading, *, layout: Layout
+    failure: WriteFailure, known_instants: Sequence[Known], timeline: Timeline, reading: Reading, *, layout: Layout
 ) -> frozenset[str]:
     """Return the instants of services that a write can have failed by.
 
@@ -32,12 +32,13 @@ def services_met(
     before it, or, in layout 1, is merely pending (docs/hudi.md). Services that are known to be in other partitions than
     the write do it no harm.
     """
-    files = {one.files.time: one for one in known}
+    files = {known_instant.files.time: known_instant for known_instant in known_instants}
     written_to = _partitions_of_write(files.get(failure.instant), reading)
     return frozenset(
         instant.time
-        for one, instant in zip(known, timeline.instants, strict=True)
-        if _in_its_way(instant, _ended(one, instant), failure, layout) and _share(written_to, one, reading)
+        for known_instant, instant in zip(known_instants, timeline.instants, strict=True)
+        if _in_its_way(instant, _ended(known_instant, instant), failure, layout)
+        and _share(written_to, known_instant, reading)
     )
 
 
@@ -56,31 +57,37 @@ def _in_its_way(service: Instant, ended: datetime | None, failure: WriteFailure,
             return False
 
 
-def _ended(one: Known, instant: Instant) -> datetime | None:
+def _ended(known_instant: Known, instant: Instant) -> datetime | None:
     """Return when an instant was completed. Layout 1 does not say it; there it is when its last file was written."""
     if instant.pending:
         return None
-    return instant.completed_at or (None if one.files.completed is None else one.files.completed.modified)
+    return instant.completed_at or (
+        None if known_instant.files.completed is None else known_instant.files.completed.modified
+    )
 
 
-def _share(written_to: frozenset[str] | None, one: Known, reading: Reading) -> bool:
+def _share(written_to: frozenset[str] | None, known_instant: Known, reading: Reading) -> bool:
     """Whether a write and a service may have met in a partition. They may if one of them names no partitions."""
     if written_to is None:
         return True
-    theirs = frozenset(one.written.partitions) if one.written is not None else _rewritten_by_plan(one, reading)
+    theirs = (
+        frozenset(known_instant.written.partitions)
+        if known_instant.written is not None
+        else _rewritten_by_plan(known_instant, reading)
+    )
     return theirs is None or not written_to.isdisjoint(theirs)
 
 
-def _partitions_of_write(one: Known | None, reading: Reading) -> frozenset[str] | None:
-    if one is None or one.files.inflight is None:
+def _partitions_of_write(known_instant: Known | None, reading: Reading) -> frozenset[str] | None:
+    if known_instant is None or known_instant.files.inflight is None:
         return None
-    return reading.fact_if_whole(one.files.inflight, partitions_to_come)
+    return reading.fact_if_whole(known_instant.files.inflight, partitions_to_come)
 
 
-def _rewritten_by_plan(one: Known, reading: Reading) -> frozenset[str] | None:
-    if one.stands_for is not Service.CLUSTERING or one.files.requested is None:
+def _rewritten_by_plan(known_instant: Known, reading: Reading) -> frozenset[str] | None:
+    if known_instant.stands_for is not Service.CLUSTERING or known_instant.files.requested is None:
         return None
-    return reading.fact_if_whole(one.files.requested, _clustered)
+    return reading.fact_if_whole(known_instant.files.requested, _clustered)
 
 
 def _clustered(record: Mapping[str, Any] | None) -> frozenset[str] | None:
@@ -92,7 +99,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def write_failures(
-    known: Sequence[Known],
+    known_instants: Sequence[Known],
     timeline: Timeline,
     reading: Reading,
     properties: TableProperties,
@@ -107,19 +114,19 @@ def write_failures(
     """
     ours = [i for i in timeline.instants if isinstance(i.stands_for, Service) or i.stands_for is InstantKind.OTHER]
     services = {i.time for i in ours if i.action != Action.ROLLBACK}
-    found = {write.time: _dead(write) for write in timeline.writes_in_flight() if not write.may_be_alive(now)}
-    for one, instant in zip(known, timeline.instants, strict=True):
-        for undone in _rolled_back(one, reading):
+    failures = {write.time: _dead(write) for write in timeline.writes_in_flight() if not write.may_be_alive(now)}
+    for known_instant, instant in zip(known_instants, timeline.instants, strict=True):
+        for undone in _rolled_back(known_instant, reading):
             if _was_a_write(undone, services, merge_on_read=properties.merge_on_read):
-                found[undone.time] = WriteFailure(
+                failures[undone.time] = WriteFailure(
                     instant=undone.time,
                     begun_at=to_utc(undone.time, zone),
                     at=instant.requested_at,
                     reason=f"rolled back by {instant.time}",
                 )
     met = (
-        replace(failure, met=services_met(failure, known, timeline, reading, layout=properties.layout))
-        for failure in found.values()
+        replace(failure, met=services_met(failure, known_instants, timeline, reading, layout=properties.layout))
+        for failure in failures.values()
     )
     return tuple(sorted(met, key=lambda failure: failure.at))
 
@@ -138,14 +145,14 @@ def _was_a_write(undone: RollbackTarget, services: set[str], *, merge_on_read: b
     return is_commit and undone.time not in services
 
 
-def _rolled_back(one: Known, reading: Reading) -> Iterator[RollbackTarget]:
+def _rolled_back(known_instant: Known, reading: Reading) -> Iterator[RollbackTarget]:
     """Yield what a rollback undoes, from its plan, or from its metadata if the plan is gone."""
-    if one.files.action is not Action.ROLLBACK:
+    if known_instant.files.action is not Action.ROLLBACK:
         return
-    if one.files.requested is not None:
-        yield from reading.fact(one.files.requested, _planned) or ()
-    elif one.files.completed is not None:
-        yield from reading.fact(one.files.completed, _done) or ()
+    if known_instant.files.requested is not None:
+        yield from reading.fact(known_instant.files.requested, _planned) or ()
+    elif known_instant.files.completed is not None:
+        yield from reading.fact(known_instant.files.completed, _done) or ()
 
 
 @InChunks

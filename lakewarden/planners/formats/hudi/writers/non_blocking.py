@@ -59,7 +59,7 @@ def bears_shared_name(file: str) -> bool:
 def names_told(record: Mapping[str, Any] | None) -> Names | None:
     """Return what the file groups tell that a commit wrote to; None if it wrote to none."""
     stats = ((record or {}).get("partitionToWriteStats") or {}).values()
-    return told_by({str(one.get("fileId")) for written in stats for one in written})
+    return told_by({str(stat.get("fileId")) for written in stats for stat in written})
 
 
 def told_by(names: Collection[str]) -> Names | None:
@@ -72,7 +72,11 @@ def told_by(names: Collection[str]) -> Names | None:
 
 
 def found_in(
-    table: Table, options: HudiTableOptions, known: Sequence[Known], properties: TableProperties, reading: Reading
+    table: Table,
+    options: HudiTableOptions,
+    known_instants: Sequence[Known],
+    properties: TableProperties,
+    reading: Reading,
 ) -> Names | None:
     """Return what the newest writes tell; None if they tell nothing, or if it does not matter: nothing is declared, and
     no policy asks for a service to which it matters.
@@ -81,29 +85,29 @@ def found_in(
         return None
     if options.concurrency != "non_blocking" and _MATTERS_TO.isdisjoint(table.policies):
         return None
-    writes = (one.files for one in reversed(known) if one.stands_for is InstantKind.WRITE)
+    writes = (instant.files for instant in reversed(known_instants) if instant.stands_for is InstantKind.WRITE)
     completed = [write.completed for write in writes if write.state is State.COMPLETED and write.completed is not None]
-    found = [
-        told
+    names = [
+        commit_names
         for entry in completed[:_COMMITS]
-        if entry.size <= _LARGEST and (told := reading.fact_if_whole(entry, names_told)) is not None
+        if entry.size <= _LARGEST and (commit_names := reading.fact_if_whole(entry, names_told)) is not None
     ]
-    if found and found[0] is Names.OTHERS:
+    if names and names[0] is Names.OTHERS:
         return Names.OTHERS
-    return Names.SHARED if Names.SHARED in found else (found[0] if found else None)
+    return Names.SHARED if Names.SHARED in names else (names[0] if names else None)
 
 
 _MATTERS_TO = frozenset({Service.COMPACTION, Service.CLUSTERING, Service.TTL})
 
 
-def believed(options: HudiTableOptions, properties: TableProperties, found: Names | None) -> bool:
+def believed(options: HudiTableOptions, properties: TableProperties, names: Names | None) -> bool:
     """Whether the table's writers do not block: its owner declares it, and the names do not contradict it. If nothing
     was written yet, or lately, there is no write to wait for either.
     """
-    return options.concurrency == "non_blocking" and found in (None, Names.SHARED) and _is_possible(properties)
+    return options.concurrency == "non_blocking" and names in (None, Names.SHARED) and _is_possible(properties)
 
 
-def warning(options: HudiTableOptions, properties: TableProperties, found: Names | None) -> str | None:
+def warning(options: HudiTableOptions, properties: TableProperties, names: Names | None) -> str | None:
     """Return what an operator should know of the declaration and of the names."""
     declared = options.concurrency == "non_blocking"
     if declared and not _is_possible(properties):
@@ -111,20 +115,20 @@ def warning(options: HudiTableOptions, properties: TableProperties, found: Names
             "concurrency: non_blocking is not believed, and compaction waits for writes: Hudi has it only on "
             "merge-on-read tables of version 8 or later. Remove it from the table's options"
         )
-    if declared and found is Names.OTHERS:
+    if declared and names is Names.OTHERS:
         return (
             "concurrency: non_blocking is not believed, and compaction waits for writes: the newest commit wrote to "
             "file groups that are no buckets, which no such writer does. Give all writers what `lakewarden "
             "writer-options` prints, with hoodie.index.type=BUCKET, or remove it from the table's options"
         )
-    if declared and found is Names.OF_BUCKETS:
+    if declared and names is Names.OF_BUCKETS:
         return (
             "concurrency: non_blocking is declared, and nothing shows it, so compaction waits for writes: the newest "
             "commits wrote to buckets that other writers have made. If all writers have "
             "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL, leave it: it is believed when one of "
             "them has made a bucket. Otherwise remove it from the table's options"
         )
-    if not declared and found is Names.SHARED:
+    if not declared and names is Names.SHARED:
         return (
             "the newest commits wrote to buckets that writers without blocking have made: if all writers have "
             "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL, set options: {concurrency: "
@@ -133,11 +137,11 @@ def warning(options: HudiTableOptions, properties: TableProperties, found: Names
     return None
 
 
-def not_deleted(table: Table, options: HudiTableOptions, found: Names | None) -> Blocker | None:
+def not_deleted(table: Table, options: HudiTableOptions, names: Names | None) -> Blocker | None:
     """Return what keeps partitions from being deleted; None if nothing does, or no policy asks for it."""
     if Service.TTL not in table.policies:
         return None
-    if options.concurrency != "non_blocking" and found is not Names.SHARED:
+    if options.concurrency != "non_blocking" and names is not Names.SHARED:
         return None
     return Blocker(
         services=frozenset({Service.TTL}),

@@ -256,18 +256,18 @@ def _changed(facts: NeedFacts, hot: Mapping[str, datetime]) -> str:
     """
     touched = facts.activity.updated or {}
     last = max((touch.at for touch in touched.values() if touch.updates), default=facts.now)
-    said = f"were changed by MERGE, UPDATE or DELETE, last at {on_the_clock(last, facts.now)}"
+    text = f"were changed by MERGE, UPDATE or DELETE, last at {on_the_clock(last, facts.now)}"
     if any(partition in hot for partition, touch in touched.items() if not touch.updates):
-        said += ", or are new"
+        text += ", or are new"
     if not never_quiet(facts.activity, facts.options):
-        return said
+        return text
     quiet = format_duration(quiet_time(facts.activity, facts.options))
-    return f"{said} (so regularly that it is never quiet for {quiet}: see quiet_intervals and quiet_for)"
+    return f"{text} (so regularly that it is never quiet for {quiet}: see quiet_intervals and quiet_for)"
 
 
 def _was_left(groups: Iterable[Group], service: Service, facts: NeedFacts) -> bool:
     """Whether one of the groups was there already when the service last completed. That run took other groups."""
-    last = next((one.sequence for one in facts.metadata.maintenance() if stands_for(one) is service), 0)
+    last = next((snapshot.sequence for snapshot in facts.metadata.maintenance() if stands_for(snapshot) is service), 0)
     return any(group.newest < last for group in groups)
 
 
@@ -323,7 +323,7 @@ def _expiring(expiry: Expiry, facts: NeedFacts) -> Iterator[str]:
         then = f", and {expiry.left} more in later runs" if expiry.left else ""
         yield f"{'1 snapshot' if snapshots == 1 else f'{snapshots} snapshots'} may expire now{then}"
         goes = frozenset(expiry.ids)
-        line = takewhile(lambda one: one.id not in goes, facts.metadata.ancestors(facts.metadata.current))
+        line = takewhile(lambda snapshot: snapshot.id not in goes, facts.metadata.ancestors(facts.metadata.current))
         for oldest in list(line)[-1:]:
             yield (
                 "a stream or an incremental reader fails afterwards if it has not read main up to the snapshot of "
@@ -351,8 +351,8 @@ def _orphans(facts: NeedFacts) -> ServiceNeed:
 
 def _of_others(others: Mapping[str, str]) -> Iterator[str]:
     if others:
-        found = ", ".join(f"{what} in {folder or 'the folder itself'}" for folder, what in others.items())
-        yield f"left alone below the table's folder, because no writer of this table could have made it: {found}"
+        places = ", ".join(f"{what} in {folder or 'the folder itself'}" for folder, what in others.items())
+        yield f"left alone below the table's folder, because no writer of this table could have made it: {places}"
 
 
 def _table_stats(facts: NeedFacts) -> ServiceNeed:
@@ -411,8 +411,10 @@ def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> S
     small = [
         manifest for manifest in manifests if manifest.spec == metadata.default_spec and manifest.length < target / 2
     ]
-    of_deletes = [one for one in small if one.of_deletes]
-    of_data = [one for one in small if not one.of_deletes] if metadata.format_version < _ROW_LINEAGE else []
+    of_deletes = [manifest for manifest in small if manifest.of_deletes]
+    of_data = (
+        [manifest for manifest in small if not manifest.of_deletes] if metadata.format_version < _ROW_LINEAGE else []
+    )
     return max(of_data, of_deletes, key=len)
 
 
@@ -429,21 +431,21 @@ def _since(facts: NeedFacts, service: Service, *, left: bool = False) -> Backlog
     plans = [i for i in facts.timeline.instants if i.stands_for is service and not i.partial]
     plans = plans or [*_no_longer_shown(facts, service)]
     done = [] if left else [i for i in plans if not i.pending]
-    asked = plans[-1:] if not left else []
+    requests = plans[-1:] if not left else []
     first = min(facts.writes, default=None)
     return Backlog(
         commits=_after(facts.writes, done),
-        commits_since_request=_after(facts.writes, asked),
+        commits_since_request=_after(facts.writes, requests),
         since=_ended(done[-1]) if done else first,
-        since_request=asked[-1].requested_at if asked else first,
+        since_request=requests[-1].requested_at if requests else first,
     )
 
 
 def _no_longer_shown(facts: NeedFacts, service: Service) -> Iterator[Instant]:
     """Yield the last commit of a service if it is so old that the timeline does not show it."""
-    for one in facts.metadata.maintenance():
-        if stands_for(one) is service:
-            instant = instant_of(one, of_main=True)
+    for snapshot in facts.metadata.maintenance():
+        if stands_for(snapshot) is service:
+            instant = instant_of(snapshot, of_main=True)
             if not instant.partial:
                 yield instant
                 return

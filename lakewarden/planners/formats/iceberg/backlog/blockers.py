@@ -213,8 +213,8 @@ def _lies_elsewhere(metadata: TableMetadata) -> bool:
     """Whether the metadata file lies in no folder where the writers of its table keep such files."""
     spelled = Spelling()
     usual = f"{metadata.location}/metadata"
-    told = {spelled.folder(one) for one in (usual, metadata.properties.get(METADATA_PATH, usual))}
-    return spelled.folder(posixpath.dirname(metadata.file)) not in told
+    folders = {spelled.folder(folder) for folder in (usual, metadata.properties.get(METADATA_PATH, usual))}
+    return spelled.folder(posixpath.dirname(metadata.file)) not in folders
 
 
 def _is_a_root(location: str) -> bool:
@@ -268,7 +268,7 @@ def folders_of(metadata: TableMetadata, options: IcebergTableOptions) -> Sequenc
     """
     elsewhere = _elsewhere(metadata, options)
     named = (metadata.properties[key] for key in PLACES if key in metadata.properties and key not in elsewhere)
-    return tuple(dict.fromkeys(address_of(one) for one in (metadata.location, *options.folders, *named)))
+    return tuple(dict.fromkeys(address_of(folder) for folder in (metadata.location, *options.folders, *named)))
 
 
 def folder_of(metadata: TableMetadata) -> str:
@@ -321,16 +321,18 @@ def _lost(metadata: TableMetadata, current: Sequence[Manifest], storage: Storage
     """Yield what is lost. The list of each snapshot is looked for. If a branch or a tag may keep an old snapshot for
     ever, its list is read, too, and its manifests are looked for. The run names what else is lost or damaged.
     """
-    lists = {one.manifest_list: one.id for one in metadata.snapshots if one.manifest_list is not None}
+    lists = {
+        snapshot.manifest_list: snapshot.id for snapshot in metadata.snapshots if snapshot.manifest_list is not None
+    }
     lost = dict.fromkeys(missing(lists, storage), False)
     needing = dict[str, Sequence[int]]()
     old = {ref.snapshot for ref in metadata.refs} - {metadata.current}
     if not is_encrypted(metadata):
         with contextlib.suppress(PermanentError):  # the run says what is wrong
-            named = {path: one for path, one in lists.items() if one in old and path not in lost}
+            named = {path: snapshot for path, snapshot in lists.items() if snapshot in old and path not in lost}
             needing.update(needed_by(named, storage, lost))
             lost |= dict.fromkeys(missing(needing, storage), False)
-    its_own = {one.path for one in current}
+    its_own = {manifest.path for manifest in current}
     for path, is_damaged in lost.items():
         snapshots = [lists[path]] if path in lists else needing[path]
         if path in its_own and metadata.current is not None:

@@ -36,12 +36,12 @@ def ordered_by(metadata: TableMetadata) -> frozenset[int]:
     """Return the snapshots of Lakewarden's clusterings, as far as the metadata or the property knows them. Their files
     are in order.
     """
-    known = {snapshot.id for snapshot in metadata.snapshots if stands_for(snapshot) is Service.CLUSTERING}
-    return frozenset({*known, *_remembered(metadata.properties)})
+    clusterings = {snapshot.id for snapshot in metadata.snapshots if stands_for(snapshot) is Service.CLUSTERING}
+    return frozenset({*clusterings, *_remembered(metadata.properties)})
 
 
 def _remembered(properties: Mapping[str, str]) -> tuple[int, ...]:
-    return tuple(int(one) for one in properties.get(ORDERED, "").split(",") if _SNAPSHOT.fullmatch(one))
+    return tuple(int(number) for number in properties.get(ORDERED, "").split(",") if _SNAPSHOT.fullmatch(number))
 
 
 def remembering(metadata: TableMetadata, live: Iterable[int], new: int, *, now: Mapping[str, str]) -> Mapping[str, str]:
@@ -49,8 +49,8 @@ def remembering(metadata: TableMetadata, live: Iterable[int], new: int, *, now: 
     table's properties name `now`, it keeps those with files in the table (`live`).
     """
     before, needed = _remembered(now), frozenset(live)
-    known = sorted(ordered_by(metadata) - frozenset(before))
-    kept = [fromkey for fromkey in dict.fromkeys((*known, *before)) if fromkey in needed and fromkey != new]
+    clusterings = sorted(ordered_by(metadata) - frozenset(before))
+    kept = [fromkey for fromkey in dict.fromkeys((*clusterings, *before)) if fromkey in needed and fromkey != new]
     return {ORDERED: ",".join(map(str, (*kept, new)[-_MOST:]))}
 
 
@@ -70,7 +70,7 @@ def untouchable(
     """
     touches = (activity.touches or {}).items() if rewrite.untouched_for else ()
     until = {partition: touch.at + rewrite.untouched_for for partition, touch in touches}
-    found = {partition: end for partition, end in until.items() if now < end}
+    ends = {partition: end for partition, end in until.items() if now < end}
     for partition, end in left_alone(activity, options, now).items():
-        found[partition] = max(end, found.get(partition, end))
-    return found
+        ends[partition] = max(end, ends.get(partition, end))
+    return ends

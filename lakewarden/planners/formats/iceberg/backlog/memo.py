@@ -89,7 +89,7 @@ class HeldDigests(NamedTuple):
 
     def everything(self) -> Holdings:
         """Return every file by itself."""
-        files = tuple(file for one in (*self.data.values(), *self.deletes) for file in one.live())
+        files = tuple(file for digest in (*self.data.values(), *self.deletes) for file in digest.live())
         return Holdings(files=files, rowless=self._rowless())
 
     def holdings(
@@ -111,19 +111,19 @@ class HeldDigests(NamedTuple):
         if not alone:
             return Holdings(files=deletes, tallies=total, rowless=self._rowless()), tallies
         files = (*deletes, *self._of(alone))
-        others = {at: one for at, one in total.items() if at not in alone}
+        others = {at: tally for at, tally in total.items() if at not in alone}
         return Holdings(files=files, tallies=others, rowless=self._rowless()), tallies
 
     def _rowless(self) -> int:
-        return sum(one.rowless for one in self.data.values())
+        return sum(digest.rowless for digest in self.data.values())
 
     def _of(self, places: Iterable[TallyKey]) -> Iterator[LiveFile]:
         partitions: dict[int, set[str]] = {}
         for spec, partition in places:
             partitions.setdefault(spec, set()).add(partition)
-        for one in self.data.values():
-            if one.spec in partitions:
-                yield from one.live(partitions[one.spec])
+        for digest in self.data.values():
+            if digest.spec in partitions:
+                yield from digest.live(partitions[digest.spec])
 
 
 def _apply_everywhere(deletes: Iterable[LiveFile], metadata: TableMetadata) -> bool:
@@ -146,7 +146,7 @@ class Outline:
     def __call__(self, origins: Iterable[Origin]) -> tuple[Origin, ...]:
         """Return the chosen commits. They tell the same as all of them."""
         kept: set[Origin] = set()
-        known: list[tuple[datetime, Origin]] = []
+        writes: list[tuple[datetime, Origin]] = []
         updates: list[tuple[datetime, Origin]] = []
         others: list[Origin] = []
         newest = (-1, 0)
@@ -156,12 +156,12 @@ class Outline:
             if snapshot is None or snapshot.operation == "replace":
                 others.append(origin)
                 continue
-            known.append((snapshot.at, origin))
+            writes.append((snapshot.at, origin))
             if snapshot.operation != "append" and is_update(snapshot):
                 updates.append((snapshot.at, origin))
         kept.add(newest)
-        if known:
-            kept |= {max(known)[1], min(known)[1]}
+        if writes:
+            kept |= {max(writes)[1], min(writes)[1]}
         if others:
             kept.add(max(others))
         if updates:
@@ -233,14 +233,14 @@ class ManifestPass:
 
     def partitions_of(self, update: Snapshot) -> frozenset[str]:
         """Return the partitions in which a commit added or removed files, from memory if they are known."""
-        known = self.remembered.touched.get(update.id)
-        if known is None:
+        partitions = self.remembered.touched.get(update.id)
+        if partitions is None:
             its_own = [manifest for manifest in self.manifests(update) if manifest.added_by == update.id]
-            digests = [self.digests.get(_place(one)) or self._digest(one) for one in its_own]
+            digests = [self.digests.get(_place(manifest)) or self._digest(manifest) for manifest in its_own]
             parts = (digest.touched_by(update.id) | digest.removed_from for digest in digests if digest is not None)
-            known = frozenset().union(*parts)
-        self.touched[update.id] = known
-        return known
+            partitions = frozenset().union(*parts)
+        self.touched[update.id] = partitions
+        return partitions
 
     def held(self, manifests: Sequence[Manifest]) -> HeldDigests:
         """Return the digests of a snapshot's manifests. Those that were read before come from memory. Of the others it
@@ -272,8 +272,8 @@ class ManifestPass:
         forgotten.
         """
         touched = {} if self.faults else self.touched
-        told = self.metadata.told if len(self.metadata.snapshots) >= _MANY_SNAPSHOTS else None
-        return Memo(digests=self.digests, touched=touched, told=told, tallies=tallies, lost=lost, versions=versions)
+        memory = self.metadata.told if len(self.metadata.snapshots) >= _MANY_SNAPSHOTS else None
+        return Memo(digests=self.digests, touched=touched, told=memory, tallies=tallies, lost=lost, versions=versions)
 
     def _listed(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
         try:
@@ -283,9 +283,9 @@ class ManifestPass:
             return ()
 
     def _digest(self, manifest: Manifest) -> ManifestDigest | None:
-        known = self.remembered.digests.get(_place(manifest))
-        if known is not None:
-            return known
+        digest = self.remembered.digests.get(_place(manifest))
+        if digest is not None:
+            return digest
         try:
             return ManifestDigest(files_of([manifest], self.metadata, self.storage), spec=manifest.spec)
         except (VanishedError, PermanentError) as error:

@@ -74,22 +74,22 @@ def needs_of(
         orphans_wait_until=orphans_wait_until,
         others=others or {},
     )
-    found = {service: _kept_off(need, kept.get(service)) for service, need in needs(facts).items()}
+    by_service = {service: _kept_off(need, kept.get(service)) for service, need in needs(facts).items()}
     return Needs(
-        backlogs={service: need.backlog for service, need in found.items() if need.backlog is not None},
-        at_rest={service: need.rest for service, need in found.items() if need.rest is not None},
+        backlogs={service: need.backlog for service, need in by_service.items() if need.backlog is not None},
+        at_rest={service: need.rest for service, need in by_service.items() if need.rest is not None},
         waits=kept,
-        notes={service: need.notes for service, need in found.items() if need.notes},
+        notes={service: need.notes for service, need in by_service.items() if need.notes},
         blockers=(
             *blockers(metadata, options),
             *_without_locks(table, metadata),
             *two_vectors(holdings.files),
             *(() if isinstance(table.catalog, RestCatalog) else unknown_to_java(metadata)),
-            *(need.blocker for need in found.values() if need.blocker is not None),
+            *(need.blocker for need in by_service.values() if need.blocker is not None),
         ),
         warnings=(*warnings(metadata), *_rowless(holdings)),
         changes_at=_first(
-            [need.changes_at for need in found.values()]
+            [need.changes_at for need in by_service.values()]
             + [wait.again_at for wait in kept.values()]
             + [next_turn(activity, options, now), next_silence(timeline, activity, now)],
             now,

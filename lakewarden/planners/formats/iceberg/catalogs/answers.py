@@ -25,11 +25,11 @@ def listing_of(tables: Iterable[Sequence[str]], *, unlisted: Mapping[str, str] |
     """Return the listing of these tables, each given by its levels. A table with a dot in a level is listed as
     refused.
     """
-    found: list[str] = []
+    identifiers: list[str] = []
     refused: dict[str, str] = {}
     for levels in tables:
         if any("." in level for level in levels):
             refused["/".join(levels)] = _WHY
         else:
-            found.append(".".join(levels))
-    return Listing(tables=sorted(found), unlisted=unlisted or {}, refused=refused)
+            identifiers.append(".".join(levels))
+    return Listing(tables=sorted(identifiers), unlisted=unlisted or {}, refused=refused)

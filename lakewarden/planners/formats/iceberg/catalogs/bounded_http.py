@@ -159,8 +159,8 @@ def signer(settings: SigV4, *, catalog: str) -> Sign:
     keys = _keys(settings)
 
     def sign(request: requests.PreparedRequest) -> None:
-        found = keys()
-        if found is None:
+        credentials = keys()
+        if credentials is None:
             raise PermanentError(
                 f"the requests to the catalog {catalog} cannot be signed: there are no keys of Amazon in the "
                 f"environment, and none in catalogs.{catalog}.sigv4"
@@ -170,7 +170,7 @@ def signer(settings: SigV4, *, catalog: str) -> Sign:
         if "Content-Type" in request.headers:
             given["Content-Type"] = str(request.headers["Content-Type"])
         made = AWSRequest(method=request.method, url=request.url, data=content, headers=given)
-        SigV4Auth(found, settings.service, settings.region).add_auth(made)
+        SigV4Auth(credentials, settings.service, settings.region).add_auth(made)
         request.headers.update(dict(made.headers.items()))
 
     return sign
@@ -197,5 +197,5 @@ def _keys(settings: SigV4) -> Callable[[], Any]:
     if settings.access_key is not None and settings.secret_key is not None:
         fixed = Credentials(settings.access_key.value(), settings.secret_key.value()).get_frozen_credentials()
         return lambda: fixed
-    found = get_session().get_credentials()
-    return lambda: None if found is None else found.get_frozen_credentials()
+    credentials = get_session().get_credentials()
+    return lambda: None if credentials is None else credentials.get_frozen_credentials()

@@ -62,11 +62,11 @@ class HadoopTables:
 
     def _start(self, metadata: str, hint: int, storage: Storage) -> _Version | None:
         """Return the newest version that is known to exist. None if the version of the hint does not exist."""
-        known = self._found.get(metadata)
-        if known is not None and known.hint == hint:
-            as_hinted = known.number == hint
-            if as_hinted or _is_there(f"{metadata}/{known.file()}", storage):
-                return known
+        version = self._found.get(metadata)
+        if version is not None and version.hint == hint:
+            as_hinted = version.number == hint
+            if as_hinted or _is_there(f"{metadata}/{version.file()}", storage):
+                return version
         for spelling in _SPELLINGS:
             if _is_there(f"{metadata}/{spelling.format(hint)}", storage):
                 return _Version(hint=hint, number=hint, spelling=spelling)
@@ -108,7 +108,7 @@ def _highest(folder: str, metadata: str, storage: Storage) -> str:
         entries = storage.listing(metadata)
     except FileNotFoundError:
         raise PermanentError(f"there is no Iceberg table at {folder}: it has no folder metadata") from None
-    numbered = [(int(found[1]), entry.name) for entry in entries if (found := _NUMBERED.fullmatch(entry.name))]
+    numbered = [(int(match[1]), entry.name) for entry in entries if (match := _NUMBERED.fullmatch(entry.name))]
     if not numbered:
         raise PermanentError(f"there is no Iceberg table of a Hadoop catalog at {folder}: {_instead(entries)}")
     return max(numbered)[1]

@@ -35,10 +35,10 @@ class Metastore:
         """Return the parameter `metadata_location` of the table. It takes one request."""
         database, _, table = identifier.rpartition(".")
         try:
-            found = self._asked(lambda client: client.get_table(database, table))
+            hive_table = self._answer(lambda client: client.get_table(database, table))
         except NoSuchObjectException:
             raise PermanentError(f"the catalog {self._name} has no table {identifier}") from None
-        parameters = found.parameters or {}
+        parameters = hive_table.parameters or {}
         kind, location = parameters.get("table_type", ""), parameters.get("metadata_location")
         if kind.lower() != _ICEBERG or not location:
             raise PermanentError(f"{identifier} of the catalog {self._name} is no Iceberg table")
@@ -58,9 +58,9 @@ class Metastore:
                     if (table.parameters or {}).get("table_type", "").lower() == _ICEBERG:
                         yield f"{database}.{table.tableName}"
 
-        return Listing(tables=sorted(self._asked(lambda client: list(listed(client)))))
+        return Listing(tables=sorted(self._answer(lambda client: list(listed(client)))))
 
-    def _asked(self, ask: Callable[[Client], _T]) -> _T:
+    def _answer(self, ask: Callable[[Client], _T]) -> _T:
         try:
             return self._metastores.asked(ask)
         except NoAnswerError as error:
@@ -105,11 +105,11 @@ def why_commits_may_be_lost(
         return None
     ours = catalog.properties.get(f"hadoop.{OF_A_CLIENT}") or client or "true"
     of_a_table = properties.get(_OF_A_TABLE)
-    said = f"the table says {_OF_A_TABLE}" if of_a_table is not None else f"our client has {OF_A_CLIENT}"
+    setting = f"the table says {_OF_A_TABLE}" if of_a_table is not None else f"our client has {OF_A_CLIENT}"
     if _is_locked(ours, unclear=True) if of_a_table is None else _is_locked(of_a_table, unclear=False):
         return None
     return NoLock(
-        f"{said}=false: commits take no lock of the metastore. A metastore that does not compare pointers "
+        f"{setting}=false: commits take no lock of the metastore. A metastore that does not compare pointers "
         "(HIVE-26882) then lets one commit replace another one, with its rows",
         "if the metastore compares them (Hive 2.3.10 and 4.0.0 do, 2.3.9 and 3.1.3 do not), set "
         f"compares_pointers: true at the catalog; otherwise let all clients take locks ({_OF_A_TABLE}=true)",

@@ -67,8 +67,8 @@ class JdbcRows:
         others = sorted(
             str(row["catalog_name"]) for row in self._rows.select(_NAMES) if row["catalog_name"] != self._key
         )
-        said = f"the catalog {self._name} has no table {identifier} under the name {self._key!r}"
-        return f"{said}; its database also knows {', '.join(others)}: see catalog_name" if others else said
+        text = f"the catalog {self._name} has no table {identifier} under the name {self._key!r}"
+        return f"{text}; its database also knows {', '.join(others)}: see catalog_name" if others else text
 
 
 def _is_view(row: Mapping[str, Any]) -> bool:

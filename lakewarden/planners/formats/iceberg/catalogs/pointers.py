@@ -91,13 +91,13 @@ class Pointers:
             file = self._hadoop.metadata_file(table.location, storage)
         else:
             name, identifier = named_in_catalog(table.location)
-            file = self._asked(name, table.catalog, storage, lambda catalog: catalog.metadata_file(identifier))
+            file = self._answer(name, table.catalog, storage, lambda catalog: catalog.metadata_file(identifier))
         numbered = table.catalog is None or isinstance(table.catalog, HadoopCatalog)
         return Pointer(token=f"{file}{_written_at(file, storage)}" if numbered else file, metadata_file=file)
 
     def tables(self, name: str, settings: Catalog, storage: Storage) -> Listing:
         """Return the identifiers of all tables of a catalog. Raises the same errors as `of`."""
-        return self._asked(name, settings, storage, lambda catalog: catalog.tables())
+        return self._answer(name, settings, storage, lambda catalog: catalog.tables())
 
     def hands_out(self, table: Table, storage: Storage) -> str | None:
         """Return in words how the table's catalog would give access to its files. Lakewarden does not use it. None if
@@ -107,22 +107,22 @@ class Pointers:
             return None
         name, identifier = named_in_catalog(table.location)
         try:
-            return self._asked(name, table.catalog, storage, lambda catalog: catalog.hands_out(identifier))
+            return self._answer(name, table.catalog, storage, lambda catalog: catalog.hands_out(identifier))
         except LakewardenError:
             return None
 
-    def vended(self, table: Table, storage: Storage, known: Vended | None) -> Vended:
+    def vended(self, table: Table, storage: Storage, last_answer: Vended | None) -> Vended:
         """Return the credentials that the table's catalog hands out for its files. Raises the same errors as `of`."""
         name, identifier = named_in_catalog(table.location)
 
         def ask(catalog: OpenCatalog) -> Vended:
             if not isinstance(catalog, VendingCatalog):
                 raise PermanentError(f"the catalog {name} hands out no credentials: only REST catalogs do")
-            return catalog.vended(identifier, known)
+            return catalog.vended(identifier, last_answer)
 
-        return self._asked(name, table.catalog, storage, ask)
+        return self._answer(name, table.catalog, storage, ask)
 
-    def _asked(
+    def _answer(
         self,
         name: str,
         settings: Catalog,
@@ -135,8 +135,8 @@ class Pointers:
         with self._opening:
             if key not in self._known:
                 self._known[key] = _Known(name, settings)
-            known = self._known[key]
-        return known.asked(ask)
+            catalog = self._known[key]
+        return catalog.asked(ask)
 
 
 def _written_at(file: str, storage: Storage) -> str:

@@ -75,13 +75,13 @@ class RestServer:
 
     def metadata_file(self, identifier: str) -> str:
         """Return the table's metadata location. It takes one request. The answer is short if nothing has changed."""
-        etag, known = self._seen.get(identifier, ("", ""))
+        etag, last_location = self._seen.get(identifier, ("", ""))
         try:
             answer = self._client.ask_for(identifier, etag=etag)
         except requests.RequestException as error:
             self._raise(error)
         if answer.status_code == _NOT_MODIFIED:
-            return known
+            return last_location
         if answer.status_code == _NOT_FOUND:
             raise PermanentError(f"the catalog {self._name} has no table {identifier}: {server_message(answer)}")
         if not answer.ok:
@@ -134,7 +134,7 @@ class RestServer:
             return self._listing()
 
     def _listing(self) -> Listing:
-        found: list[tuple[str, ...]] = []
+        tables: list[tuple[str, ...]] = []
         unlisted: dict[str, str] = {}
         unanswered = 0
         namespaces: list[tuple[str, ...]] = [()]
@@ -142,10 +142,10 @@ class RestServer:
         while namespaces:
             namespace = namespaces.pop()
             try:
-                below = [one for one in self._below(namespace) if one not in seen and len(one) <= _LEVELS]
+                below = [child for child in self._below(namespace) if child not in seen and len(child) <= _LEVELS]
                 seen.update(below)
                 namespaces += below
-                found += self._tables_of(namespace)
+                tables += self._tables_of(namespace)
                 unanswered = 0
             except LoginRefusedError:
                 raise
@@ -154,7 +154,7 @@ class RestServer:
                 if not namespace or unanswered >= _SEVERAL:
                     raise
                 unlisted[".".join(namespace)] = str(error)
-        return listing_of(found, unlisted=unlisted)
+        return listing_of(tables, unlisted=unlisted)
 
     def _below(self, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
         try:
@@ -175,40 +175,42 @@ class RestServer:
             self._raise(error)
 
     def _raise(self, error: Exception) -> NoReturn:
-        said = in_one_line(error)
+        message = in_one_line(error)
         match error:
             case UnauthorizedError() | AuthorizationExpiredError() | OAuthError():
-                raise self._refused(said) from error
+                raise self._refused(message) from error
             case ForbiddenError():
-                raise PermanentError(f"the catalog {self._name} forbids it to us: {said}") from error
+                raise PermanentError(f"the catalog {self._name} forbids it to us: {message}") from error
             case TooManyRequestsError() | ServiceUnavailableError():
-                raise UnansweredError(f"the catalog {self._name} does not answer: {said}") from error
+                raise UnansweredError(f"the catalog {self._name} does not answer: {message}") from error
             case requests.Timeout():
                 raise UnansweredError(f"the catalog {self._name} has not answered in time") from error
             case requests.ConnectionError():
-                raise UnansweredError(f"the catalog {self._name} does not answer: {said}") from error
+                raise UnansweredError(f"the catalog {self._name} does not answer: {message}") from error
             case _:
-                raise TemporaryError(f"the catalog {self._name} does not answer: {said}") from error
+                raise TemporaryError(f"the catalog {self._name} does not answer: {message}") from error
 
-    def _refused(self, said: str) -> LoginRefusedError:
+    def _refused(self, message: str) -> LoginRefusedError:
         given = "token" if self._settings.credential is None else "credential"
         given = given if self._settings.sigv4 is None else "sigv4"
-        return LoginRefusedError(f"the catalog {self._name} refuses us: see catalogs.{self._name}.{given} ({said})")
+        return LoginRefusedError(f"the catalog {self._name} refuses us: see catalogs.{self._name}.{given} ({message})")
 
     def _not_told(self, answer: requests.Response, identifier: str) -> LakewardenError:
-        status, said = answer.status_code, server_message(answer)
+        status, message = answer.status_code, server_message(answer)
         if status in _REFUSALS:
-            return self._refused(said)
+            return self._refused(message)
         if status == _FORBIDDEN:
             return PermanentError(
                 f"the catalog {self._name} forbids us {identifier}: let who is named in catalogs.{self._name} load it, "
-                f"or exclude it ({said})"
+                f"or exclude it ({message})"
             )
         if status in _BUSY:
-            return UnansweredError(f"the catalog {self._name} does not answer: {said}")
+            return UnansweredError(f"the catalog {self._name} does not answer: {message}")
         if status >= 500:
-            return TemporaryError(f"the catalog {self._name} does not answer of {identifier}: {said}")
-        return PermanentError(f"the catalog {self._name} takes our request for none: {said}; see catalogs.{self._name}")
+            return TemporaryError(f"the catalog {self._name} does not answer of {identifier}: {message}")
+        return PermanentError(
+            f"the catalog {self._name} takes our request for none: {message}; see catalogs.{self._name}"
+        )
 
 
 def _properties(settings: RestCatalog) -> dict[str, str]:
@@ -236,10 +238,10 @@ def _metadata_location(answer: requests.Response) -> str | None:
 
 def _means(answer: requests.Response, catalog: str) -> str | None:
     try:
-        told = answer.json()
-        given = dict(told.get("config") or {})
-        for one in told.get("storage-credentials") or ():
-            given |= one["config"]
+        body = answer.json()
+        given = dict(body.get("config") or {})
+        for credential in body.get("storage-credentials") or ():
+            given |= credential["config"]
         keys = sorted(key for key in given if key.startswith(_SECRETS))
         signs = str(given.get(_SIGNS, "")).lower() == "true"
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError):

@@ -196,10 +196,10 @@ def _another_line(names: Iterable[str], metadata: TableMetadata, folder: str, st
 
 def _versions_later(name: str, current: str) -> int | None:
     """Return by how many versions a file is later than another, according to their names. None if they do not tell."""
-    one, other = _NUMBER.match(name), _NUMBER.match(current)
-    if one is None or other is None or (one[1], one[3]) != (other[1], other[3]):
+    match, current_match = _NUMBER.match(name), _NUMBER.match(current)
+    if match is None or current_match is None or (match[1], match[3]) != (current_match[1], current_match[3]):
         return None
-    return int(one[2]) - int(other[2])
+    return int(match[2]) - int(current_match[2])
 
 
 def _read(path: str, storage: Storage) -> TableMetadata | None:

@@ -69,7 +69,7 @@ class Spool:
         if not self._gathered:
             return
         block = zlib.compress(self._gathered, 1)
-        with _told():
+        with _translated():
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="lakewarden-", buffering=0)  # noqa: SIM115 - it lives on
             self._file.seek(0, os.SEEK_END)
@@ -79,7 +79,7 @@ class Spool:
         self._gathered.clear()
 
     def _read(self, begin: int, size: int) -> bytes:
-        with _told():
+        with _translated():
             return zlib.decompress(os.pread(self._file.fileno(), size, begin) if self._file else b"")
 
 
@@ -93,7 +93,7 @@ def _records(block: bytes) -> Iterator[SpooledFile]:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _translated() -> Iterator[None]:
     """Translate errors of the disk into TemporaryError."""
     try:
         yield
@@ -152,8 +152,8 @@ class Digests:
 
 
 def _digest(path: str) -> int:
-    found = blake2b(path.encode(errors="surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(found, "little") or 1
+    digest = blake2b(path.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1
 
 
 class TableFolder:
@@ -209,11 +209,11 @@ class Candidates(Sparing):
 
     def unknown(self) -> Spool:
         """Return the candidates that are left, with the times at which they were written."""
-        found = Spool()
+        spool = Spool()
         for file in self._files:
             if self.may_go(file.path):
-                found.add(*file)
-        return found
+                spool.add(*file)
+        return spool
 
     def files(self) -> Iterator[DeletableFile]:
         """Yield the candidates that are left, folder by folder."""

@@ -72,7 +72,7 @@ def expirable(
     ages = _ref_ages(metadata, options, table_options)
     refs = tuple(age.ref for age in ages if age.stays_until < now and (among is None or named(age.ref) in among))
     if refs:
-        metadata = replace(metadata, refs=tuple(one for one in metadata.refs if one not in refs))
+        metadata = replace(metadata, refs=tuple(ref for ref in metadata.refs if ref not in refs))
     by_rule = _by_iceberg(metadata, _Retention.of(metadata, options), options.branches)
     marks = tuple(marked_snapshots(metadata, table_options.ignored_marks))
     outage = after(table_options.longest_outage)
@@ -82,7 +82,7 @@ def expirable(
             until[snapshot.id] = ends
     for needed, ends in needed_by_sinks(metadata, table_options).items():
         until[needed] = max(until[needed], ends)
-    newest = {one.id for branch in _branches(metadata) for one in _since_the_newest_write(branch, metadata)}
+    newest = {snapshot.id for branch in _branches(metadata) for snapshot in _since_the_newest_write(branch, metadata)}
     until |= dict.fromkeys(newest, FOR_EVER)
     of_readers = {reader: needed_until(reader, read_by(reader, metadata)) for reader in table_options.readers}
     for needs in of_readers.values():
@@ -105,7 +105,10 @@ def expirable(
         kept=(
             *held_refs(ages, now),
             *_tags(metadata),
-            *(f"snapshot {one.id} is needed by a stream that has read the newest write" for one in at_the_end),
+            *(
+                f"snapshot {snapshot.id} is needed by a stream that has read the newest write"
+                for snapshot in at_the_end
+            ),
             *_held(held, marks, of_readers, table_options, now),
         ),
         next_at=None if next_at == FOR_EVER else next_at + timedelta(milliseconds=1),
@@ -135,7 +138,7 @@ class _Retention:
 
     def of_branch(self, branch: Ref, policies: Sequence[BranchRetention]) -> _Retention:
         """Return what a branch keeps: its own retention, else that of the first policy that fits its name."""
-        policy = next((one for one in policies if one.fits(branch.name)), None)
+        policy = next((retention for retention in policies if retention.fits(branch.name)), None)
         ages = (branch.max_snapshot_age, None if policy is None else policy.max_snapshot_age, self.age)
         counts = (branch.min_snapshots_to_keep, None if policy is None else policy.min_snapshots_to_keep, self.count)
         return _Retention(
@@ -154,10 +157,10 @@ class _Retention:
 
 def _number(metadata: TableMetadata, key: str, default: int) -> int:
     text = metadata.properties.get(key, str(default))
-    found = counted(text)
-    if found is None:
+    number = counted(text)
+    if number is None:
         raise PermanentError(f"the table's property {key} is {text[:40]!r}, which is no number: set it anew")
-    return found
+    return number
 
 
 def _by_iceberg(
@@ -172,17 +175,19 @@ def _by_iceberg(
         aged, count = after(own.age), own.count
         others, until = until, {}
         at_most = FOR_EVER
-        for position, one in enumerate(metadata.ancestors(branch.snapshot)):
-            if position >= count and (ends := aged(one.at)) < at_most:
+        for position, snapshot in enumerate(metadata.ancestors(branch.snapshot)):
+            if position >= count and (ends := aged(snapshot.at)) < at_most:
                 at_most = ends
-            until[one.id] = at_most
-        until |= {one: at for one, at in others.items() if one not in until or until[one] < at}
+            until[snapshot.id] = at_most
+        until |= {
+            snapshot_id: at for snapshot_id, at in others.items() if snapshot_id not in until or until[snapshot_id] < at
+        }
     for ref in metadata.refs:
         until[ref.snapshot] = FOR_EVER
     aged = after(default.age)
-    for one in metadata.snapshots:
-        if one.id not in until:
-            until[one.id] = aged(one.at)
+    for snapshot in metadata.snapshots:
+        if snapshot.id not in until:
+            until[snapshot.id] = aged(snapshot.at)
     return until
 
 
@@ -216,24 +221,35 @@ def _held(
     """Yield why snapshots stay that Iceberg's own rule would expire. Each reader has a sentence of its own: several
     readers may need one snapshot.
     """
-    of_sinks = {one.snapshot.id: shown(one.mark, one.snapshot.summary) for one in marks}
-    for one in held:
-        if one.id in of_sinks:
-            yield f"snapshot {one.id} is the newest of {of_sinks[one.id]}"
-    others = [one for one in held if one.id not in of_sinks]
-    young = {one.id for one in others if now <= later(one.at, table_options.longest_outage)}
+    of_sinks = {
+        marked_snapshot.snapshot.id: shown(marked_snapshot.mark, marked_snapshot.snapshot.summary)
+        for marked_snapshot in marks
+    }
+    for snapshot in held:
+        if snapshot.id in of_sinks:
+            yield f"snapshot {snapshot.id} is the newest of {of_sinks[snapshot.id]}"
+    others = [snapshot for snapshot in held if snapshot.id not in of_sinks]
+    young = {snapshot.id for snapshot in others if now <= later(snapshot.at, table_options.longest_outage)}
     if young:
         yield f"{_counted(len(young))} younger than longest_outage ({format_duration(table_options.longest_outage)})"
     read = set[int]()
     for reader, until in of_readers.items():
-        needed = [one for one in held if one.id not in young and one.id in until and now <= until[one.id]]
+        needed = [
+            snapshot
+            for snapshot in held
+            if snapshot.id not in young and snapshot.id in until and now <= until[snapshot.id]
+        ]
         if needed:
             yield _read_by(reader, needed)
-            read |= {one.id for one in needed}
-    between = [one for one in others if one.id not in young and one.id not in read]
+            read |= {snapshot.id for snapshot in needed}
+    between = [snapshot for snapshot in others if snapshot.id not in young and snapshot.id not in read]
     if between:
         way = f"{_counted(len(between))} on the way from a branch's head to the newest of a sink"
-        ends = {one.mark for one in marks if one.snapshot.id in {one.id for one in held}}
+        ends = {
+            marked_snapshot.mark
+            for marked_snapshot in marks
+            if marked_snapshot.snapshot.id in {snapshot.id for snapshot in held}
+        }
         keys = sorted({mark.part for mark in ends if not mark.kind})
         if keys:  # to say that no sink runs would take the guard from a job of Flink, too
             patterns = ", ".join(

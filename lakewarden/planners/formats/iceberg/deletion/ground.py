@@ -43,7 +43,7 @@ class Ground:
         self._storage = storage
         self._folders: dict[str, bool] = {}
         try:
-            self._homes = [Home(one.rstrip("/"), by_key=True) for one in (metadata.location, *options.folders)]
+            self._homes = [Home(folder.rstrip("/"), by_key=True) for folder in (metadata.location, *options.folders)]
             self._named = self._homes[1:]
         except NoPlaceError as no_place:
             raise PermanentError(f"a folder of the table at {metadata.location} {no_place}") from no_place

@@ -72,11 +72,11 @@ class OwnNames:
     def __init__(self, metadata: TableMetadata) -> None:
         home = f"{_canonical(metadata.location)}/"
         named = [_canonical(metadata.properties[key]) for key in _DATA_PATHS if key in metadata.properties]
-        below = [f"{one}/".removeprefix(home) for one in named if f"{one}/".startswith(home)]
+        below = [f"{folder}/".removeprefix(home) for folder in named if f"{folder}/".startswith(home)]
         self._data = tuple(sorted({"data/", *below}, key=len, reverse=True))
         self._fields = {field.name for spec in metadata.specs.values() for field in spec}
-        told = f"{_canonical(metadata.properties.get(_METADATA_PATH, f'{home}metadata'))}/"
-        self._metadata = {"metadata/", told.removeprefix(home)}
+        metadata_folder = f"{_canonical(metadata.properties.get(_METADATA_PATH, f'{home}metadata'))}/"
+        self._metadata = {"metadata/", metadata_folder.removeprefix(home)}
 
     def __contains__(self, path: str) -> bool:
         """Whether a file may be one of the table's. `path` is the path from the table's folder."""
@@ -295,9 +295,9 @@ def spare_known(
     if candidates:
         spare_leftovers(candidates, listing, metadata, storage, versions=versions)
     if candidates.mistaken is not None and options.on_prefix_mismatch is PrefixMismatch.REFUSE:
-        wrong, known = candidates.mistaken
+        wrong, own_path = candidates.mistaken
         raise PermanentError(
-            f"{wrong} is known to the table as {known}: whether they are one file cannot be told from their names. "
+            f"{wrong} is known to the table as {own_path}: whether they are one file cannot be told from their names. "
             "Set on_prefix_mismatch: ignore to leave such files alone"
         )
 
@@ -317,7 +317,7 @@ def spare_leftovers(
     another catalog.
     """
     spelled, newest = Spelling(), metadata.updated_at
-    known, current, given_up_after = (
+    version_paths, current, given_up_after = (
         {spelled(path) for path in versions},
         spelled(metadata.file),
         listing.at - listing.before,
@@ -326,7 +326,7 @@ def spare_leftovers(
         path = f"{listing.folder.location}/{file}"
         if spelled(path) == current:
             newest = written_at
-        elif spelled(path) not in known:
+        elif spelled(path) not in version_paths:
             age = listing.at - written_at
             left = left_of_a_commit(path, metadata, storage, age=age, given_up_after=given_up_after)
             if left is not None:
@@ -362,7 +362,9 @@ def _spare_what_it_names(path: str, candidates: Candidates, metadata: TableMetad
             return False
         candidates.spare(path)
         if origin is not None and origin.is_whole:
-            manifests = [one.path for one in read_manifest_list(content, path=path)] if origin.is_list else [path]
+            manifests = (
+                [manifest.path for manifest in read_manifest_list(content, path=path)] if origin.is_list else [path]
+            )
             for manifest in manifests:
                 candidates.spare(manifest)
                 for named in read_paths(content_of(manifest, storage), manifest):

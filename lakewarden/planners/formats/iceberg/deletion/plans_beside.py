@@ -86,22 +86,22 @@ def plan_beside(service: Service, location: str, storage: Storage, *, uuid: str)
     places can be read, and TemporaryError.
     """
     try:
-        found = _parsed(storage.read(file_of(service, location)), service)
+        plan = _parsed(storage.read(file_of(service, location)), service)
     except FileNotFoundError:
         return None
     except CorruptMetadataError:
         try:
-            found = _parsed(storage.read(file_of(service, location, beside=True)), service)
+            plan = _parsed(storage.read(file_of(service, location, beside=True)), service)
         except FileNotFoundError as missing:
             raise CorruptMetadataError(
                 f"{file_of(service, location)} is no whole plan of a deletion: delete it, and run orphans"
             ) from missing
-    return found if found.table == uuid else None
+    return plan if plan.table == uuid else None
 
 
 def waits_until(plans: Iterable[PlanBeside | None], service: Service) -> datetime | None:
     """Return when the first of the files may be deleted that the last completed plan of a service has left out."""
-    last = (one.completed[0] for one in plans if one is not None and one.service is service and one.completed)
+    last = (plan.completed[0] for plan in plans if plan is not None and plan.service is service and plan.completed)
     return next((plan.waits_until for plan in last), None)
 
 
@@ -127,7 +127,7 @@ def instant_of(service: Service, run: RunId, at: datetime) -> str:
 
 def instants(plans: Iterable[PlanBeside | None]) -> tuple[Instant, ...]:
     """Return the plans as the timeline shows them, the oldest first."""
-    shown = [
+    plan_instants = [
         Instant(
             time=plan.instant,
             action=_ACTIONS[beside.service],
@@ -142,7 +142,7 @@ def instants(plans: Iterable[PlanBeside | None]) -> tuple[Instant, ...]:
         if beside is not None
         for plan in (*beside.completed, *([] if beside.pending is None else [beside.pending]))
     ]
-    return tuple(sorted(shown, key=lambda instant: instant.time))
+    return tuple(sorted(plan_instants, key=lambda instant: instant.time))
 
 
 def content_of(beside: PlanBeside) -> bytes:

@@ -169,16 +169,20 @@ def only_reachable_from(
     `lost` names no file. Raises what reading the metadata of any of its other snapshots raises.
     """
     lost: dict[str, bool] = {}
-    kept = [one for one in metadata.snapshots if one.id not in expired]
+    kept = [snapshot for snapshot in metadata.snapshots if snapshot.id not in expired]
     retained = {manifest.path: manifest for manifest in _manifests(kept, storage, lost)}
     refuse_lost(lost, kept, metadata, storage)
-    gone = [one for one in metadata.snapshots if one.id in expired]
+    gone = [snapshot for snapshot in metadata.snapshots if snapshot.id in expired]
     alone = {manifest.path: manifest for manifest in _manifests(gone, storage, lost, read=retained)}
     files = [DeletableFile(FileKind.MANIFEST, path) for path in alone]
     for path, content in contents_left(alone, storage, lost):
         with noted(path, lost):
             files += [DeletableFile(FileKind.CONTENT, named) for named in read_paths(content, path)]
-    files += [DeletableFile(FileKind.MANIFEST_LIST, one.manifest_list) for one in gone if one.manifest_list is not None]
+    files += [
+        DeletableFile(FileKind.MANIFEST_LIST, snapshot.manifest_list)
+        for snapshot in gone
+        if snapshot.manifest_list is not None
+    ]
     files += [
         DeletableFile(FileKind.STATISTICS, path)
         for snapshot in expired
@@ -194,14 +198,14 @@ def metadata_files(metadata: TableMetadata, storage: Storage) -> frozenset[str]:
     """Return the metadata files that lead to this one: those that it names, those that the oldest of them names, and so
     on, as far as they exist (`ReachableFileUtil.metadataFileLocations`, recursive).
     """
-    found, newest = {metadata.file}, metadata
-    while new := [file for file in newest.metadata_log if file not in found]:
-        found.update(new)
+    files, newest = {metadata.file}, metadata
+    while new := [file for file in newest.metadata_log if file not in files]:
+        files.update(new)
         earlier = _first_that_is_there(new, storage)
         if earlier is None:
             break
         newest = earlier
-    return frozenset(found)
+    return frozenset(files)
 
 
 def _first_that_is_there(files: Iterable[str], storage: Storage) -> TableMetadata | None:
@@ -284,12 +288,12 @@ def needed_until(reader: IncrementalReader, branch: Sequence[Snapshot]) -> Mappi
     """
     lag = after(reader.longest_lag)
     # A writer's clock may have been behind. So a snapshot counts as young as the youngest of its ancestors.
-    read_at = [lag(at) for at in reversed([*accumulate((one.at for one in reversed(branch)), max)])]
+    read_at = [lag(at) for at in reversed([*accumulate((snapshot.at for snapshot in reversed(branch)), max)])]
     until: dict[int, datetime] = {}
     passed_at = FOR_EVER
-    for one, at in zip(branch, read_at, strict=True):
-        until[one.id] = passed_at
-        if reader.kind is ReaderKind.SCAN or one.operation == "append":
+    for snapshot, at in zip(branch, read_at, strict=True):
+        until[snapshot.id] = passed_at
+        if reader.kind is ReaderKind.SCAN or snapshot.operation == "append":
             passed_at = at
     return until
 
@@ -303,13 +307,17 @@ def positions(readers: Iterable[IncrementalReader], metadata: TableMetadata, now
             yield ReaderPosition(name=reader.name, unreadable=str(missing))
             continue
         until = needed_until(reader, branch)
-        needed = [one for one in branch if until[one.id] >= now]
-        writes = metadata.writes() if reader.branch == MAIN else [one for one in branch if one.operation != "replace"]
+        needed = [snapshot for snapshot in branch if until[snapshot.id] >= now]
+        writes = (
+            metadata.writes()
+            if reader.branch == MAIN
+            else [snapshot for snapshot in branch if snapshot.operation != "replace"]
+        )
         unread = [write for write in writes if now - write.at <= reader.longest_lag]
         yield ReaderPosition(
             name=reader.name,
             at=f"{format_duration(reader.longest_lag)} back at most",
             behind=len(unread),
-            unread_since=min((one.at for one in unread), default=None),
+            unread_since=min((write.at for write in unread), default=None),
             needs=str(needed[-1].id) if needed else None,
         )

@@ -74,7 +74,14 @@ def ref_ages(
         reasons = [(aged_at, ""), (later(head, table_options.longest_outage), outage)]
         if ref.is_branch and ref.name in flink_until:
             reasons.append((flink_until[ref.name], "a sink that has committed to it may be restored"))
-        reader = next((one.name for one in table_options.readers if ref.is_branch and one.branch == ref.name), None)
+        reader = next(
+            (
+                declared_reader.name
+                for declared_reader in table_options.readers
+                if ref.is_branch and declared_reader.branch == ref.name
+            ),
+            None,
+        )
         if reader is not None:
             reasons.append((FOR_EVER, f"reader {reader} is declared on it"))
         stays_until, because = max(reasons, key=lambda reason: reason[0])
@@ -118,7 +125,7 @@ def lost_refs(
             earlier = read_table(file, storage, told=metadata.told)
         except VanishedError:
             break
-        if any(one in earlier.by_id for one in expired):
+        if any(snapshot in earlier.by_id for snapshot in expired):
             lost = (ref for ref in earlier.refs if ref.snapshot in expired and ref.name not in there)
             return LostRefs(before=file, refs=tuple(ref for ref in lost if (ref.name, ref.snapshot) not in chosen))
     return LostRefs(before=None)
@@ -138,14 +145,17 @@ def kept_more(table: Table, properties: Mapping[str, str]) -> Mapping[Service, K
     options = None if policy is None else policy.options
     if not isinstance(options, CleanOptions):
         return {}
-    found = [*_age(options, counted(properties.get(_AGE, ""))), *_count(options, counted(properties.get(_COUNT, "")))]
-    return {Service.CLEAN: KeptMore(says=" and ".join(found))} if found else {}
+    sentences = [
+        *_age(options, counted(properties.get(_AGE, ""))),
+        *_count(options, counted(properties.get(_COUNT, ""))),
+    ]
+    return {Service.CLEAN: KeptMore(says=" and ".join(sentences))} if sentences else {}
 
 
 def _age(options: CleanOptions, stated: int | None) -> Iterator[str]:
     age = options.max_snapshot_age
     if age is not None and stated is not None and age < (kept := span(stated)):
-        yield f"the policy keeps snapshots of {format_duration(age)}, where {_AGE} says {_said(kept)}"
+        yield f"the policy keeps snapshots of {format_duration(age)}, where {_AGE} says {_in_words(kept)}"
 
 
 def _count(options: CleanOptions, stated: int | None) -> Iterator[str]:
@@ -154,5 +164,5 @@ def _count(options: CleanOptions, stated: int | None) -> Iterator[str]:
         yield f"the policy keeps at least {least:,} snapshots, where {_COUNT} says {stated:,}"
 
 
-def _said(kept: timedelta) -> str:
+def _in_words(kept: timedelta) -> str:
     return "for ever" if kept > timedelta(days=36_500) else format_duration(kept)

@@ -82,7 +82,7 @@ def _schemas(metadata: TableMetadata, before: Snapshot) -> frozenset[int]:
     used = {snapshot.schema for snapshot in metadata.snapshots}
     if before.schema is None or None in used:  # version 1 need not say it
         return frozenset()
-    replaced = {one for one in metadata.schemas if one < before.schema}
+    replaced = {schema for schema in metadata.schemas if schema < before.schema}
     return frozenset(replaced - used - {metadata.current_schema})
 
 
@@ -159,7 +159,7 @@ def refuse_lost(lost: Mapping[str, bool], kept: Sequence[Snapshot], metadata: Ta
     lists. It is a CorruptMetadataError if that is damaged, and else a VanishedError. Their lists are read again.
     """
     for path, is_damaged in lost.items():
-        lists = {one.manifest_list: one.id for one in kept if one.manifest_list is not None}
+        lists = {snapshot.manifest_list: snapshot.id for snapshot in kept if snapshot.manifest_list is not None}
         needing = (lists[path],) if path in lists else tuple(needed_by(lists, storage, {}).get(path, ()))
         if not needing:
             raise VanishedError(f"no list that is there names {path} any more, so no file is deleted")

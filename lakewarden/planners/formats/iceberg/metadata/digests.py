@@ -112,7 +112,7 @@ class ManifestDigest:
         """Yield the live files in the order of the manifest: all of them, or those of `partitions`."""
         rows = _FILE.iter_unpack(self._packed)
         if partitions is not None:
-            wanted = {at for at, one in enumerate(self.partitions) if one in partitions}
+            wanted = {at for at, partition in enumerate(self.partitions) if partition in partitions}
             rows = (row for row in rows if row[_WHERE] in wanted) if wanted else iter(())
         return map(self._unpacked, rows)
 
@@ -144,7 +144,7 @@ class ManifestDigest:
         """Return the partitions to which `snapshot` added files. If it wrote the manifest, these and `removed_from` are
         all partitions that it touched.
         """
-        by = {at for at, (_, one) in enumerate(self.origins) if one == snapshot}
+        by = {at for at, (_, commit) in enumerate(self.origins) if commit == snapshot}
         return (
             frozenset(self.partitions[where] for where, origin, _, _ in self.data() if origin in by) if by else _NOWHERE
         )

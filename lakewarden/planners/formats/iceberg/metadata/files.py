@@ -88,7 +88,7 @@ def _parts(file: str, storage: Storage) -> Callable[[], Iterator[bytes]]:
 
 def _in_parts(file: str, storage: Storage) -> Iterator[bytes]:
     for begin in itertools.count(0, _AT_ONCE):
-        part = _asked(file, partial(storage.read_part, begin=begin, size=_AT_ONCE))
+        part = _answer_for(file, partial(storage.read_part, begin=begin, size=_AT_ONCE))
         yield part
         if len(part) < _AT_ONCE:
             return
@@ -173,7 +173,7 @@ Lakewarden sends no HTTP request to one."""
 
 
 def _content(file: str, storage: Storage, *, limit: int = _LARGEST) -> bytes:
-    return _asked(file, lambda spelled: storage.read(spelled, limit=limit))
+    return _answer_for(file, lambda spelled: storage.read(spelled, limit=limit))
 
 
 def _whole(file: str, storage: Storage) -> bytes:
@@ -184,7 +184,7 @@ def _whole(file: str, storage: Storage) -> bytes:
         raise UnusableFileError(f"{large}. {SMALLER}") from large
 
 
-def _asked(file: str, ask: Callable[[str], bytes]) -> bytes:
+def _answer_for(file: str, ask: Callable[[str], bytes]) -> bytes:
     try:
         # A plain path needs no other spelling. To resolve its links would take longer than to read many manifests.
         return ask(file if file.startswith("/") else _in_a_store(file))
@@ -259,15 +259,15 @@ class Tallying:
 
     def merged(self, tallies: Iterable[Mapping[TallyKey, PartitionTally]]) -> Mapping[TallyKey, PartitionTally]:
         """Return the sum of several tallies."""
-        found: dict[TallyKey, list[PartitionTally]] = {}
+        by_place: dict[TallyKey, list[PartitionTally]] = {}
         for some in tallies:
             for place, tally in some.items():
-                known = found.get(place)
-                if known is None:
-                    found[place] = [tally]
+                place_tallies = by_place.get(place)
+                if place_tallies is None:
+                    by_place[place] = [tally]
                 else:
-                    known.append(tally)
-        return {place: alike[0] if len(alike) == 1 else self._together(alike) for place, alike in found.items()}
+                    place_tallies.append(tally)
+        return {place: alike[0] if len(alike) == 1 else self._together(alike) for place, alike in by_place.items()}
 
     def _together(self, alike: Sequence[PartitionTally]) -> PartitionTally:
         files, odd, size, _, newest, origins = zip(*alike, strict=True)
@@ -276,7 +276,7 @@ class Tallying:
             sum(files),
             sum(odd),
             sum(size),
-            min((one.oldest for one in alike if one.odd), default=0),
+            min((tally.oldest for tally in alike if tally.odd), default=0),
             max(newest),
             different.pop() if len(different) == 1 else self.outline(set(chain.from_iterable(different))),
         )
@@ -295,12 +295,12 @@ class Tallying:
                 sums[1] += size
                 sums[2] = min(sums[2], sequence)
                 sums[3] = max(sums[3], sequence)
-        found = {}
+        tallies = {}
         for where, partition in enumerate(digest.partitions):
             number, size, oldest, newest = odd.get(where, _NOTHING)
-            origins = self.outline(digest.origins[one] for one in seen[where])
-            found[digest.spec, partition] = PartitionTally(counts[where], number, size, oldest, newest, origins)
-        return found
+            origins = self.outline(digest.origins[origin] for origin in seen[where])
+            tallies[digest.spec, partition] = PartitionTally(counts[where], number, size, oldest, newest, origins)
+        return tallies
 
 
 _NOTHING = (0, 0, 0, 0)
@@ -335,21 +335,21 @@ class Tallies:
         """Return the tallies of `digests`, by the paths of their manifests. Bundles that have not changed are used
         again.
         """
-        known = self if self.how == how else Tallies()
+        last_tallies = self if self.how == how else Tallies()
         alike: dict[int, list[tuple[str, ManifestDigest]]] = {}
         for item in digests.items():
             alike.setdefault(len(item[1]).bit_length() // 2, []).append(item)
-        bundles = {kind: _bundles(len(some), known.bundles.get(kind)) for kind, some in alike.items()}
+        bundles = {kind: _bundles(len(some), last_tallies.bundles.get(kind)) for kind, some in alike.items()}
         sorted_in: dict[tuple[int, int], list[ManifestDigest]] = {}
         for kind, some in alike.items():
             for path, digest in some:
                 sorted_in.setdefault((hash(path) % bundles[kind], kind), []).append(digest)
-        small = {at: _bundled(tuple(every), known.small.get(at), how.of) for at, every in sorted_in.items()}
+        small = {at: _bundled(tuple(every), last_tallies.small.get(at), how.of) for at, every in sorted_in.items()}
         groups: dict[int, list[_Bundle]] = {}
         for (number, _), bundle in sorted(small.items(), key=itemgetter(0)):
             groups.setdefault(number % _FAN, []).append(bundle)
         merge = partial(_merged, how)
-        large = {at: _bundled(tuple(group), known.large.get(at), merge) for at, group in groups.items()}
+        large = {at: _bundled(tuple(group), last_tallies.large.get(at), merge) for at, group in groups.items()}
         return Tallies(how=how, small=small, large=large, bundles=bundles)
 
     def total(self) -> Mapping[TallyKey, PartitionTally]:
@@ -362,14 +362,18 @@ def _merged(how: Tallying, bundles: tuple[_Bundle, ...]) -> Mapping[TallyKey, Pa
 
 
 def _bundled(
-    of: tuple[Any, ...], known: _Bundle | None, make: Callable[[tuple[Any, ...]], Mapping[TallyKey, PartitionTally]]
+    of: tuple[Any, ...],
+    last_bundle: _Bundle | None,
+    make: Callable[[tuple[Any, ...]], Mapping[TallyKey, PartitionTally]],
 ) -> _Bundle:
-    return known if known is not None and known.is_of(of) else _Bundle(of=of, tallies=make(of))
+    return last_bundle if last_bundle is not None and last_bundle.is_of(of) else _Bundle(of=of, tallies=make(of))
 
 
-def _bundles(manifests: int, known: int | None) -> int:
+def _bundles(manifests: int, last_number: int | None) -> int:
     """Return how many bundles there are for so many manifests. It is the known number, unless that is far from what
     would be chosen anew. With another number every file is counted again.
     """
     anew = 1 << max(0, (manifests // _IN_A_BUNDLE - 1).bit_length())
-    return known if known is not None and anew <= known * _FAR and known <= anew * _FAR else anew
+    return (
+        last_number if last_number is not None and anew <= last_number * _FAR and last_number <= anew * _FAR else anew
+    )

@@ -119,7 +119,7 @@ def read_manifest_list(content: bytes, *, path: str, without: Container[str] = (
     """Return the manifests of one snapshot. Leave out those with the paths in `without`. Raises
     CorruptMetadataError.
     """
-    found, seen = list[Manifest](), set[str]()
+    manifests, seen = list[Manifest](), set[str]()
     try:
         for record in _opened(content, path).records():
             name = _path(record["manifest_path"])
@@ -127,12 +127,12 @@ def read_manifest_list(content: bytes, *, path: str, without: Container[str] = (
                 raise CorruptMetadataError(f"{path} names {name} twice")
             seen.add(name)
             if name not in without:
-                found.append(_manifest(record))
+                manifests.append(_manifest(record))
     except DamagedError as wrong:
         raise _unreadable(path, wrong) from wrong
     except _MALFORMED as wrong:
         raise CorruptMetadataError(f"{path} is no manifest list: {_short(wrong)}") from wrong
-    return tuple(found)
+    return tuple(manifests)
 
 
 def read_paths(content: bytes, path: str) -> Iterator[str]:
@@ -216,8 +216,8 @@ def _manifest(record: Mapping[str, Any]) -> Manifest:
 
 
 def _either(record: Mapping[str, Any], name: str, of_version_1: str) -> int | None:
-    found = record.get(name, record.get(of_version_1))
-    return None if found is None else count(found)
+    number = record.get(name, record.get(of_version_1))
+    return None if number is None else count(number)
 
 
 def _path(value: Any) -> str:
@@ -244,7 +244,7 @@ def _file(record: Mapping[str, Any], manifest: Manifest, partition: str) -> Cont
         snapshot=long(record.get("snapshot_id") or manifest.added_by),
         sequence=None if sequence is None else count(sequence),
         references=_referenced(file),
-        equality_ids=tuple(long(one, "equality_ids") for one in file.get("equality_ids") or ()),
+        equality_ids=tuple(long(field_id, "equality_ids") for field_id in file.get("equality_ids") or ()),
     )
 
 
@@ -267,4 +267,4 @@ def _referenced(file: Mapping[str, Any]) -> str | None:
 
 def _bound(bounds: Iterable[Mapping[str, Any]] | None) -> bytes | None:
     """Return the bound of the file paths of the deleted rows."""
-    return next((one["value"] for one in bounds or () if one["key"] == _FILE_PATH), None)
+    return next((bound["value"] for bound in bounds or () if bound["key"] == _FILE_PATH), None)

@@ -156,29 +156,29 @@ class TableMetadata:
     def _main_line(self) -> MainLine:
         """Return the snapshots of main. Each of 50,000 is looked at once, and not again in the next version."""
         if not self.main:
-            known = self.known_main
-            if known is None or not known.every or known.every[-1].parent in self.by_id:
-                known = MainLine((), (), ())
+            old_line = self.known_main
+            if old_line is None or not old_line.every or old_line.every[-1].parent in self.by_id:
+                old_line = MainLine((), (), ())
             new = list[Snapshot]()
-            for one in self._lineage(self.current):
-                if known.every and one is known.every[0]:
+            for snapshot in self._lineage(self.current):
+                if old_line.every and snapshot is old_line.every[0]:
                     break
-                new.append(one)
+                new.append(snapshot)
             else:
-                known = MainLine((), (), ())
-            writes = (one for one in new if one.operation != "replace")
-            maintenance = (one for one in new if one.operation == "replace")
+                old_line = MainLine((), (), ())
+            writes = (snapshot for snapshot in new if snapshot.operation != "replace")
+            maintenance = (snapshot for snapshot in new if snapshot.operation == "replace")
             self.main.append(
-                MainLine((*new, *known.every), (*writes, *known.writes), (*maintenance, *known.maintenance))
+                MainLine((*new, *old_line.every), (*writes, *old_line.writes), (*maintenance, *old_line.maintenance))
             )
         return self.main[0]
 
     def _lineage(self, snapshot: int | None) -> Iterator[Snapshot]:
         seen = set()
-        while snapshot is not None and snapshot not in seen and (found := self.by_id.get(snapshot)) is not None:
+        while snapshot is not None and snapshot not in seen and (ancestor := self.by_id.get(snapshot)) is not None:
             seen.add(snapshot)
-            yield found
-            snapshot = found.parent
+            yield ancestor
+            snapshot = ancestor.parent
 
 
 # The identity of an Iceberg table. It changes if the table is dropped and created again.
@@ -252,7 +252,7 @@ def pauses(properties: Mapping[str, str]) -> Iterator[float]:
     pause is twice the one before. Their sum stays below the table's timeout.
     """
     retries, first, longest, together = (
-        _number(properties, *one) for one in (_RETRIES, _FIRST_WAIT, _LONGEST, _TOGETHER)
+        _number(properties, *setting) for setting in (_RETRIES, _FIRST_WAIT, _LONGEST, _TOGETHER)
     )
     waited = 0
     for attempt in range(min(retries, _MOST)):
@@ -264,5 +264,5 @@ def pauses(properties: Mapping[str, str]) -> Iterator[float]:
 
 
 def _number(properties: Mapping[str, str], key: str, otherwise: int) -> int:
-    found = counted(properties.get(key, ""))
-    return otherwise if found is None else found
+    number = counted(properties.get(key, ""))
+    return otherwise if number is None else number

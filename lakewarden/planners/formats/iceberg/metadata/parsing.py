@@ -75,10 +75,10 @@ def metadata_of(parts: Callable[[], Iterable[bytes]], *, file: str, told: Told |
     return _read(parts(), file, Told(None, None, ()))
 
 
-def _read(parts: Iterable[bytes], file: str, told: Told) -> TableMetadata:
+def _read(parts: Iterable[bytes], file: str, memory: Told) -> TableMetadata:
     content = _Parts(parts)
     try:
-        return replace(_metadata(JsonObject(content.plain()), file, told), size=content.size)
+        return replace(_metadata(JsonObject(content.plain()), file, memory), size=content.size)
     except DamagedError as wrong:
         broken_off = isinstance(wrong, CutOffError) or content.break_off()
         kind = BrokenOffError if broken_off else CorruptMetadataError
@@ -102,7 +102,7 @@ class _Parts:
         """Yield the parts, inflated if they are compressed."""
         parts = self._remembered()
         first = next(parts, b"")
-        inflate = next((one for magic, one in _COMPRESSED.items() if first.startswith(magic)), None)
+        inflate = next((inflater for magic, inflater in _COMPRESSED.items() if first.startswith(magic)), None)
         self._is_compressed = inflate is not None
         parts = chain((first,), parts)
         for part in parts if inflate is None else inflate(parts, most=_LARGEST):
@@ -133,25 +133,25 @@ def span(milliseconds: int) -> timedelta:
     return timedelta(milliseconds=milliseconds) if milliseconds < _LONGEST_MILLISECONDS else timedelta.max
 
 
-def _metadata(text: JsonObject, file: str, known: Told) -> TableMetadata:
-    raw, told = dict[str, Any](), Told(None, None, ())
+def _metadata(text: JsonObject, file: str, memory: Told) -> TableMetadata:
+    raw, new_memory = dict[str, Any](), Told(None, None, ())
     for key in text.members():
         if key == "snapshots":
-            new = tuple(map(_snapshot, text.items(known=known.content)))
-            told = told._replace(content=text.content, snapshots=known.snapshots + new)
+            new = tuple(map(_snapshot, text.items(known=memory.content)))
+            new_memory = new_memory._replace(content=text.content, snapshots=memory.snapshots + new)
         elif key == "snapshot-log":
-            for _ in text.items(known=known.log):
+            for _ in text.items(known=memory.log):
                 pass
-            told = told._replace(log=text.content)
+            new_memory = new_memory._replace(log=text.content)
         else:
             raw[key] = text.value()
-    if known.content is not None and told.content is None:
+    if memory.content is not None and new_memory.content is None:
         raise OtherContentError
-    snapshots = told.snapshots
+    snapshots = new_memory.snapshots
     current = raw.get("current-snapshot-id")
     current = None if current in (None, _NO_SNAPSHOT) else long(current, "current-snapshot-id")
     refs = tuple(_refs(raw.get("refs"), current))
-    by_id = {one.id: one for one in snapshots}
+    by_id = {snapshot.id: snapshot for snapshot in snapshots}
     main = list[MainLine]()
     for ref in refs:
         if ref.snapshot not in by_id:  # if this counted as a table without files, its files would be deleted
@@ -172,15 +172,15 @@ def _metadata(text: JsonObject, file: str, known: Told) -> TableMetadata:
         sequence=count(raw.get("last-sequence-number", 0), "last-sequence-number"),
         metadata_log=tuple(str(entry["metadata-file"]) for entry in raw.get("metadata-log") or ()),
         statistics_of=_statistics(raw),
-        schemas=frozenset(long(one["schema-id"], "schema-id") for one in raw.get("schemas") or ()),
+        schemas=frozenset(long(schema["schema-id"], "schema-id") for schema in raw.get("schemas") or ()),
         current_schema=_maybe_long(raw.get("current-schema-id"), "current-schema-id"),
         types=types_in(raw),
         has_keys=bool(raw.get("encryption-keys")),
         has_identifier=has_identifier(raw),
         dropped=dropped_in(raw),
         by_id=by_id,
-        told=told._replace(main=main),
-        known_main=known.main[0] if known.main and len(by_id) == len(snapshots) else None,
+        told=new_memory._replace(main=main),
+        known_main=memory.main[0] if memory.main and len(by_id) == len(snapshots) else None,
         main=main,
     )
 
@@ -252,21 +252,21 @@ def _specs(raw: Mapping[str, Any]) -> Mapping[int, tuple[PartitionField, ...]]:
 def _fields(raw: Sequence[Mapping[str, Any]], columns: Mapping[Any, str]) -> tuple[PartitionField, ...]:
     return tuple(
         PartitionField(
-            field_id=long(one.get("field-id", 1000 + at)),
-            name=str(one["name"]),
-            transform=str(one["transform"]),
-            source=columns.get(one.get("source-id"), ""),
+            field_id=long(field.get("field-id", 1000 + at)),
+            name=str(field["name"]),
+            transform=str(field["transform"]),
+            source=columns.get(field.get("source-id"), ""),
         )
-        for at, one in enumerate(raw)
+        for at, field in enumerate(raw)
     )
 
 
 def _statistics(raw: Mapping[str, Any]) -> Mapping[int, tuple[str, ...]]:
-    found: dict[int, list[str]] = {}
+    by_snapshot: dict[int, list[str]] = {}
     for entry in (*(raw.get("statistics") or ()), *(raw.get("partition-statistics") or ())):
         snapshot = long(entry["snapshot-id"], "snapshot-id")
-        found.setdefault(snapshot, []).append(str(entry["statistics-path"]))
-    return {snapshot: tuple(paths) for snapshot, paths in found.items()}
+        by_snapshot.setdefault(snapshot, []).append(str(entry["statistics-path"]))
+    return {snapshot: tuple(paths) for snapshot, paths in by_snapshot.items()}
 
 
 def _maybe_long(number: Any, name: str) -> int | None:
@@ -301,10 +301,10 @@ class Spelling:
 
     def __call__(self, path: str) -> str:
         """Return the spelling of a path."""
-        found = _SCHEME.fullmatch(path)
-        if found is None:
+        match = _SCHEME.fullmatch(path)
+        if match is None:
             return self._local(path)
-        scheme, rest = canonical_scheme(found[1]), found[2]
+        scheme, rest = canonical_scheme(match[1]), match[2]
         if scheme in _LOCAL:
             return self._local(rest.removeprefix("//localhost") if rest.startswith("//localhost/") else rest)
         return f"{scheme}://{re.sub(r'/{2,}', '/', rest.lstrip('/'))}"

@@ -31,16 +31,16 @@ class Partitions:
     def __init__(self, schema: Any, fields: Sequence[PartitionField]) -> None:
         """Take a manifest's Avro `schema` and the `fields` of its partition spec."""
         written = _field(_field(schema, "data_file"), "partition").get("fields") or ()
-        by_id = {one.field_id: one for one in fields}
-        by_name = {one.name: one for one in fields}
+        by_id = {field.field_id: field for field in fields}
+        by_name = {field.name: field for field in fields}
         self._fields = fields
         self._names: dict[str, str] = {}
         self._kinds: dict[str, Kind] = {}
         self._known: dict[tuple[Any, ...], str] = {}
-        for one in written:
-            field = by_id.get(one.get("field-id")) or by_name.get(one["name"])
-            name = self._names[one["name"]] = one["name"] if field is None else field.name
-            kind = _type_of(one)
+        for avro_field in written:
+            field = by_id.get(avro_field.get("field-id")) or by_name.get(avro_field["name"])
+            name = self._names[avro_field["name"]] = avro_field["name"] if field is None else field.name
+            kind = _type_of(avro_field)
             if not isinstance(kind.get("logicalType"), str):
                 kind = {} if field is None else _kind_of(field)
             if kind:
@@ -55,7 +55,7 @@ class Partitions:
         key = tuple(values.values())
         if key not in self._known:
             named = {self._names.get(name, name): value for name, value in values.items()}
-            order = {one.name: at for at, one in enumerate(self._fields)}
+            order = {field.name: at for at, field in enumerate(self._fields)}
             in_order = dict(sorted(named.items(), key=lambda item: order.get(item[0], len(order))))
             self._known[key] = partition_path(in_order, self._fields, self._kinds)
         return self._known[key]
@@ -94,9 +94,9 @@ def partition_path(
     if not values:
         return ""
     transforms = {field.name: field.transform for field in fields}
-    known = kinds or {}
+    kind_of = kinds or {}
     return "/".join(
-        f"{_cut(name)}={_text(value, transforms.get(name, ''), known.get(name))}" for name, value in values.items()
+        f"{_cut(name)}={_text(value, transforms.get(name, ''), kind_of.get(name))}" for name, value in values.items()
     )
 
 
@@ -187,7 +187,7 @@ _NUMBERS: Mapping[str, Callable[[int], str]] = {
 def _field(record: Any, name: str) -> Kind:
     """Return the type of a record's field. It is empty if there is no field of this name."""
     fields = record.get("fields") if isinstance(record, Mapping) else None
-    return next((_type_of(one) for one in fields or () if one.get("name") == name), {})
+    return next((_type_of(field) for field in fields or () if field.get("name") == name), {})
 
 
 def _type_of(field: Mapping[str, Any]) -> Kind:

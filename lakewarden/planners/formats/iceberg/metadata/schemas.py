@@ -13,7 +13,7 @@ def types_in(raw: Mapping[str, Any]) -> frozenset[str]:
     """Return the types of the current schema's columns and of what they are made of, without parameters. In version 1
     the schema may be the only one.
     """
-    schemas = {one.get("schema-id"): one for one in raw.get("schemas") or ()}
+    schemas = {schema.get("schema-id"): schema for schema in raw.get("schemas") or ()}
     return frozenset(_types(schemas.get(raw.get("current-schema-id"), raw.get("schema") or {})))
 
 
@@ -27,7 +27,7 @@ def columns_in(raw: Mapping[str, Any]) -> Mapping[Any, str]:
 
 def has_identifier(raw: Mapping[str, Any]) -> bool:
     """Whether a schema names the columns that identify a row (`identifier-field-ids`)."""
-    return any(one.get("identifier-field-ids") for one in (raw.get("schema") or {}, *(raw.get("schemas") or ())))
+    return any(schema.get("identifier-field-ids") for schema in (raw.get("schema") or {}, *(raw.get("schemas") or ())))
 
 
 class DroppedColumn(NamedTuple):
@@ -43,27 +43,27 @@ class DroppedColumn(NamedTuple):
 
 def dropped_in(raw: Mapping[str, Any]) -> Mapping[int, DroppedColumn]:
     """Return the columns that were dropped, by field id. A schema that is whole is preferred, else the newest."""
-    schemas = {long(one["schema-id"], "schema-id"): one for one in raw.get("schemas") or ()}
+    schemas = {long(schema["schema-id"], "schema-id"): schema for schema in raw.get("schemas") or ()}
     now = schemas.get(raw.get("current-schema-id", -1))
     if now is None or len(schemas) == 1:
         return {}
-    today, found = dict(_fields(now)), dict[int, DroppedColumn]()
+    today, dropped = dict(_fields(now)), dict[int, DroppedColumn]()
     within: dict[int, set[int]] = {}
     for number, schema in sorted(schemas.items()):
         is_whole = all(field in schema["fields"] for field in now["fields"])
         for field_id, name in _fields(schema):
             within.setdefault(field_id, set()).add(number)
-            if field_id not in today and (is_whole or not (field_id in found and found[field_id].is_whole)):
-                found[field_id] = DroppedColumn(name, number, is_whole)
-    return {field_id: one._replace(within=frozenset(within[field_id])) for field_id, one in found.items()}
+            if field_id not in today and (is_whole or not (field_id in dropped and dropped[field_id].is_whole)):
+                dropped[field_id] = DroppedColumn(name, number, is_whole)
+    return {field_id: column._replace(within=frozenset(within[field_id])) for field_id, column in dropped.items()}
 
 
 def _fields(struct: Mapping[str, Any], place: str = "") -> Iterator[tuple[int, str]]:
     """Yield the fields of a schema that a delete may name, those in structs included, with their names."""
-    for one in struct.get("fields") or ():
-        yield long(one["id"], "id"), f"{place}{one['name']}"
-        if not isinstance(one["type"], str):
-            yield from _fields(one["type"], f"{place}{one['name']}.")
+    for field in struct.get("fields") or ():
+        yield long(field["id"], "id"), f"{place}{field['name']}"
+        if not isinstance(field["type"], str):
+            yield from _fields(field["type"], f"{place}{field['name']}.")
 
 
 def _types(of: Any) -> Iterator[str]:
@@ -78,8 +78,8 @@ def _types(of: Any) -> Iterator[str]:
 
 
 def _columns(struct: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
-    for one in struct.get("fields") or ():
-        if isinstance(one["type"], str):
-            yield one["id"], sys.intern(one["type"])
-        elif one["type"].get("type") == "struct":
-            yield from _columns(one["type"])
+    for field in struct.get("fields") or ():
+        if isinstance(field["type"], str):
+            yield field["id"], sys.intern(field["type"])
+        elif field["type"].get("type") == "struct":
+            yield from _columns(field["type"])

@@ -39,17 +39,17 @@ def timeline_of(metadata: TableMetadata, plans: Iterable[Instant] = ()) -> Timel
     branches keep theirs.
     """
     of_main = {ancestor.id for ancestor in metadata.ancestors(metadata.current)}
-    committed = (instant_of(one, of_main=one.id in of_main) for one in _shown(metadata.snapshots))
+    committed = (instant_of(snapshot, of_main=snapshot.id in of_main) for snapshot in _on_timeline(metadata.snapshots))
     instants = sorted([*committed, *plans, *_of_statistics(metadata)], key=lambda instant: instant.time)
     return Timeline(instants=tuple(instants), oldest_leave_first=False)
 
 
-def _shown(snapshots: Sequence[Snapshot]) -> Iterable[Snapshot]:
+def _on_timeline(snapshots: Sequence[Snapshot]) -> Iterable[Snapshot]:
     """Return the snapshots of the timeline. Lakewarden's snapshots are needed to settle its runs."""
     if len(snapshots) <= MOST:
         return snapshots
     oldest_first = sorted(snapshots, key=attrgetter("at"))
-    ours = [one for one in oldest_first[:-MOST] if _run_of(one) is not None]
+    ours = [snapshot for snapshot in oldest_first[:-MOST] if _run_of(snapshot) is not None]
     return (*ours[-MOST:], *oldest_first[-MOST:])
 
 

@@ -34,12 +34,12 @@ def parse_sort_order(text: str) -> tuple[SortedBy, ...]:
 
 
 def _sorted_by(text: str) -> SortedBy:
-    found = _COLUMN.fullmatch(text.strip())
-    if found is None:
+    match = _COLUMN.fullmatch(text.strip())
+    if match is None:
         raise ValueError(
             f"{text.strip()!r} is no column with its order: write it as in `day DESC NULLS LAST, id`, without functions"
         )
-    name, direction, nulls = found.groups()
+    name, direction, nulls = match.groups()
     descending = (direction or "ASC").upper() == "DESC"
     nulls_last = descending if nulls is None else nulls.upper() == "LAST"
     return SortedBy(column=name.strip("`"), descending=descending, nulls_last=nulls_last)
@@ -293,17 +293,17 @@ def least_age_of_orphans(options: IcebergTableOptions) -> Age:
         Age(age=_A_COMMIT, because="a younger file may belong to a commit that is under way"),
         _by_option("longest_outage", options.longest_outage, stopped),
         _by_option("flink_restores", options.flink_restores, restored),
-        key=lambda one: one.age,
+        key=lambda age: age.age,
     )
 
 
 def age_of_orphans(orphans: OrphansOptions, options: IcebergTableOptions) -> Age:
     """Return the age from which a file may count as an orphan: the age in the options, but at least the least age."""
     least = least_age_of_orphans(options)
-    asked = _USUAL if orphans.older_than is None else orphans.older_than
-    if asked < least.age:
+    age = _USUAL if orphans.older_than is None else orphans.older_than
+    if age < least.age:
         return least
-    return Age(age=asked, because="by default" if orphans.older_than is None else "older_than")
+    return Age(age=age, because="by default" if orphans.older_than is None else "older_than")
 
 
 def _by_option(option: str, age: timedelta, why: str) -> Age:

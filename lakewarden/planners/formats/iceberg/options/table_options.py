@@ -112,6 +112,6 @@ class IcebergTableOptions(Settings):
             except NoPlaceError as no_place:
                 raise ValueError(f"{shown(folder)} {no_place}") from no_place
             if not names:
-                said = "is a whole disk or bucket: name the folder that is this table's alone"
-                raise ValueError(f"{shown(folder)} {said}")
+                reason = "is a whole disk or bucket: name the folder that is this table's alone"
+                raise ValueError(f"{shown(folder)} {reason}")
         return folders

@@ -79,26 +79,26 @@ def parse_where(text: str) -> Where:
     conditions = []
     at, more = 0, True
     while more:
-        found = _CONDITION.match(text, at)
-        if found is None:
+        match = _CONDITION.match(text, at)
+        if match is None:
             raise ValueError(
                 f"{shown(text[at:].strip())} is no condition on a partition: write it as in `day >= '2026-01-01' AND "
                 "region IN ('eu', 'us')`, with the names of partition fields, and IN for OR"
             )
-        conditions.append(_Condition(found["field"].strip("`"), _holds(found)))
-        at, more = found.end(), bool(found["end"].strip())
+        conditions.append(_Condition(match["field"].strip("`"), _holds(match)))
+        at, more = match.end(), bool(match["end"].strip())
     return Where(tuple(conditions))
 
 
-def _holds(found: re.Match[str]) -> Callable[[str | None], bool]:
-    if found["null"]:
-        wanted = bool(found["there"])
+def _holds(match: re.Match[str]) -> Callable[[str | None], bool]:
+    if match["null"]:
+        wanted = bool(match["there"])
         return lambda value: (value is not None) is wanted
-    if found["some"]:
-        some = tuple(_compared("=", one) for one in _EACH.findall(found["some"]))
-        none = bool(found["isnt"])
+    if match["some"]:
+        some = tuple(_compared("=", literal) for literal in _EACH.findall(match["some"]))
+        none = bool(match["isnt"])
         return lambda value: value is not None and any(same(value) for same in some) is not none
-    return _compared(found["compared"], found["one"])
+    return _compared(match["compared"], match["one"])
 
 
 def _compared(sign: str, literal: str) -> Callable[[str | None], bool]:
@@ -112,18 +112,18 @@ def _compared(sign: str, literal: str) -> Callable[[str | None], bool]:
     number = Decimal(literal)
 
     def holds(value: str | None) -> bool:
-        found = None if value is None else _number(value)
-        return found is not None and compare(found, number)
+        decimal = None if value is None else _number(value)
+        return decimal is not None and compare(decimal, number)
 
     return holds
 
 
 def _number(value: str) -> Decimal | None:
     try:
-        found = Decimal(value)
+        number = Decimal(value)
     except InvalidOperation:
         return None
-    return found if found.is_finite() else None
+    return number if number.is_finite() else None
 
 
 def unknown_fields(where: Where, known: Sequence[str]) -> tuple[str, ...]:

@@ -47,20 +47,20 @@ def _ordered(groups: Iterable[Group], order: JobOrder) -> Sequence[Group]:
     """Return the groups in the order in which they are taken. Among equals the most fragmented partition comes
     first.
     """
-    found = _most_fragmented_first(groups)
+    most_fragmented = _most_fragmented_first(groups)
     match order:
         case JobOrder.MOST_FRAGMENTED:
-            return found
+            return most_fragmented
         case JobOrder.OLDEST:
-            return sorted(found, key=lambda group: group.oldest)
+            return sorted(most_fragmented, key=lambda group: group.oldest)
         case JobOrder.BYTES_ASC:
-            return sorted(found, key=lambda group: group.bytes)
+            return sorted(most_fragmented, key=lambda group: group.bytes)
         case JobOrder.BYTES_DESC:
-            return sorted(found, key=lambda group: -group.bytes)
+            return sorted(most_fragmented, key=lambda group: -group.bytes)
         case JobOrder.FILES_ASC:
-            return sorted(found, key=lambda group: group.files)
+            return sorted(most_fragmented, key=lambda group: group.files)
         case JobOrder.FILES_DESC:
-            return sorted(found, key=lambda group: -group.files)
+            return sorted(most_fragmented, key=lambda group: -group.files)
         case _:
             assert_never(order)
 
@@ -69,14 +69,14 @@ def _most_fragmented_first(groups: Iterable[Group]) -> Sequence[Group]:
     """Return the groups of the most fragmented partitions first. Among equals the older comes first. The groups of one
     partition follow each other.
     """
-    found = tuple(groups)
+    all_groups = tuple(groups)
     opened: dict[frozenset[str], int] = defaultdict(int)
     oldest: dict[frozenset[str], int] = {}
-    for group in found:
+    for group in all_groups:
         opened[group.partitions] += group.opened
         oldest[group.partitions] = min(group.oldest, oldest.get(group.partitions, group.oldest))
     return sorted(
-        found,
+        all_groups,
         key=lambda group: (
             -opened[group.partitions],
             oldest[group.partitions],

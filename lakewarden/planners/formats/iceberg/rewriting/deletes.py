@@ -50,14 +50,14 @@ def kept_specs(
     since = now - options.flink_restores
     written = _specs_by_snapshot(files)
     history = list(metadata.ancestors(metadata.current))
-    lately = {_job(one) for one in history if one.at >= since}
+    lately = {_job(snapshot) for snapshot in history if snapshot.at >= since}
     jobs: dict[str, set[int]] = {}
-    for one in history:
-        if one.count(_ADDED) and _job(one) in lately:
-            jobs.setdefault(_job(one), set()).update(written.get(one.id, ()))
-        elif metadata.has_identifier and one.at >= since and _may_delete_by_equality(one):
-            jobs.setdefault(_job(one), set())
-    forgotten = written.keys() - {one.id for one in history} if not history or history[-1].at >= since else ()
+    for snapshot in history:
+        if snapshot.count(_ADDED) and _job(snapshot) in lately:
+            jobs.setdefault(_job(snapshot), set()).update(written.get(snapshot.id, ()))
+        elif metadata.has_identifier and snapshot.at >= since and _may_delete_by_equality(snapshot):
+            jobs.setdefault(_job(snapshot), set())
+    forgotten = written.keys() - {snapshot.id for snapshot in history} if not history or history[-1].at >= since else ()
     if not all(jobs.values()):
         return old
     return old & frozenset[int]().union(*jobs.values(), *(written[snapshot] for snapshot in forgotten))
@@ -65,11 +65,11 @@ def kept_specs(
 
 def _specs_by_snapshot(files: Iterable[LiveFile]) -> Mapping[int, set[int]]:
     """Return the specs of the live equality deletes that each snapshot added."""
-    found: dict[int, set[int]] = {}
+    specs: dict[int, set[int]] = {}
     for file in files:
         if file.content is FileContent.EQUALITY_DELETES:
-            found.setdefault(file.snapshot, set()).add(file.spec)
-    return found
+            specs.setdefault(file.snapshot, set()).add(file.spec)
+    return specs
 
 
 def _may_delete_by_equality(snapshot: Snapshot) -> bool:
@@ -141,9 +141,9 @@ def needless(files: Iterable[LiveFile], specs: Specs) -> tuple[LiveFile, ...]:
     """Return the delete files that apply to no data file. Their data files are gone, or are younger than the
     deletes.
     """
-    found = tuple(files)
-    ages = _Ages(found, specs)
-    return tuple(one for one in found if one.content is not FileContent.DATA and not ages.has_a_file_for(one))
+    all_files = tuple(files)
+    ages = _Ages(all_files, specs)
+    return tuple(file for file in all_files if file.content is not FileContent.DATA and not ages.has_a_file_for(file))
 
 
 def blocked_by_dropped_columns(

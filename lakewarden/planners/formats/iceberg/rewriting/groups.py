@@ -96,7 +96,7 @@ def _of_tallies(
             by_group[_place(place, metadata, keeps)].append(place)
     for (spec, _), places in sorted(by_group.items(), key=_by_name):
         those = [tallies[place] for place in places]
-        files, size = sum(one.odd for one in those), sum(one.bytes for one in those)
+        files, size = sum(tally.odd for tally in those), sum(tally.bytes for tally in those)
         most = max(1, min(rules.group_files, rules.group_bytes * files // max(1, size)))
         for begin in range(0, files, most):
             number = min(most, files - begin)
@@ -107,8 +107,8 @@ def _of_tallies(
                     files=number,
                     bytes=share,
                     opened=number,
-                    oldest=min(one.oldest for one in those),
-                    newest=max(one.newest for one in those),
+                    oldest=min(tally.oldest for tally in those),
+                    newest=max(tally.newest for tally in those),
                     spec=spec,
                     left=frozenset(old for old, _ in places) - {spec},
                 )
@@ -140,22 +140,24 @@ def grouped_as(spec: int, partition: str, metadata: TableMetadata) -> str:
     return nulls if values == nulls else partition
 
 
-def _deserves_it(one: _Candidate, rules: Thresholds) -> bool:
+def _deserves_it(candidate: _Candidate, rules: Thresholds) -> bool:
     """Whether a file is a candidate (`filterFiles`)."""
-    return not rules.smallest <= one.file.size <= rules.largest or _has_too_many_deletes(one, rules)
+    return not rules.smallest <= candidate.file.size <= rules.largest or _has_too_many_deletes(candidate, rules)
 
 
-def _has_too_many_deletes(one: _Candidate, rules: Thresholds) -> bool:
-    if rules.delete_files is not None and one.deletes >= rules.delete_files:
+def _has_too_many_deletes(candidate: _Candidate, rules: Thresholds) -> bool:
+    if rules.delete_files is not None and candidate.deletes >= rules.delete_files:
         return True
-    rows = one.file.records
-    return rows > 0 and min(one.deleted, rows) / rows >= rules.delete_ratio
+    rows = candidate.file.records
+    return rows > 0 and min(candidate.deleted, rows) / rows >= rules.delete_ratio
 
 
 def _is_worth_it(group: Sequence[_Candidate], rules: Thresholds) -> bool:
     """Whether a group is rewritten (`filterFileGroups`)."""
-    size = sum(one.file.size for one in group)
-    return _is_worth_its_size(len(group), size, rules) or any(_has_too_many_deletes(one, rules) for one in group)
+    size = sum(candidate.file.size for candidate in group)
+    return _is_worth_its_size(len(group), size, rules) or any(
+        _has_too_many_deletes(candidate, rules) for candidate in group
+    )
 
 
 def _is_worth_its_size(files: int, size: int, rules: Thresholds) -> bool:
@@ -180,15 +182,15 @@ def _packed(candidates: Iterable[_Candidate], rules: Thresholds) -> Iterator[lis
 
 def _group(packed: Sequence[_Candidate], spec: int) -> Group:
     return Group(
-        partitions=frozenset(one.file.partition for one in packed),
+        partitions=frozenset(candidate.file.partition for candidate in packed),
         files=len(packed),
-        bytes=sum(one.file.size for one in packed),
-        opened=sum(1 + one.deletes for one in packed),
-        oldest=min(one.file.sequence for one in packed),
-        newest=max(one.file.sequence for one in packed),
-        keys=tuple(one.file.key for one in packed),
+        bytes=sum(candidate.file.size for candidate in packed),
+        opened=sum(1 + candidate.deletes for candidate in packed),
+        oldest=min(candidate.file.sequence for candidate in packed),
+        newest=max(candidate.file.sequence for candidate in packed),
+        keys=tuple(candidate.file.key for candidate in packed),
         spec=spec,
-        left=frozenset(one.file.spec for one in packed) - {spec},
+        left=frozenset(candidate.file.spec for candidate in packed) - {spec},
     )
 
 
@@ -229,10 +231,10 @@ class _Deletes:
         vector = self._vectors.get(file.key)
         if vector is not None:
             return by_equality + 1, vector.records
-        own = [one for one in self._of_file.get(file.key, ()) if one.sequence >= file.sequence]
+        own = [delete for delete in self._of_file.get(file.key, ()) if delete.sequence >= file.sequence]
         shared = self._positions.get(where, ())
         by_position = len(shared) - bisect_left(shared, file.sequence)
-        return by_equality + by_position + len(own), sum(max(0, one.records) for one in own)
+        return by_equality + by_position + len(own), sum(max(0, delete.records) for delete in own)
 
 
 def _after(sequences: Sequence[int], file: LiveFile) -> int:

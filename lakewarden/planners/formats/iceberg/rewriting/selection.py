@@ -73,10 +73,10 @@ def selection(
     """
     where = None if options.where is None else parse_where(options.where)
     if where is not None:
-        known = sorted({field.name for fields in metadata.specs.values() for field in fields})
-        unknown = unknown_fields(where, known)
+        field_names = sorted({field.name for fields in metadata.specs.values() for field in fields})
+        unknown = unknown_fields(where, field_names)
         if unknown:
-            has = f"its partition fields are {', '.join(known)}" if known else "it has no partitions"
+            has = f"its partition fields are {', '.join(field_names)}" if field_names else "it has no partitions"
             raise UnknownFieldError(f"where asks for {unknown[0]}, which the table is not partitioned by ({has})")
     if not options.min_file_age:
         return Selection(where=where, reach=reach)
@@ -87,8 +87,8 @@ def selection(
     ]
     return Selection(
         where=where,
-        young=frozenset(one.id for one in young),
-        changes_at=min((one.at + options.min_file_age for one in young), default=None),
+        young=frozenset(snapshot.id for snapshot in young),
+        changes_at=min((snapshot.at + options.min_file_age for snapshot in young), default=None),
         reach=reach,
     )
 
@@ -148,7 +148,7 @@ def thresholds(options: RewriteOptions, properties: Mapping[str, str], *, everyt
 
 def planner_options(rules: Thresholds) -> dict[str, str]:
     """Return the thresholds as options of Iceberg's planner."""
-    found = {
+    options = {
         "target-file-size-bytes": rules.target,
         "min-file-size-bytes": rules.smallest,
         "max-file-size-bytes": rules.largest,
@@ -159,13 +159,13 @@ def planner_options(rules: Thresholds) -> dict[str, str]:
         "rewrite-all": str(rules.everything).lower(),
     }
     if rules.delete_files is not None:
-        found["delete-file-threshold"] = rules.delete_files
-    return {key: str(value) for key, value in found.items()}
+        options["delete-file-threshold"] = rules.delete_files
+    return {key: str(value) for key, value in options.items()}
 
 
 def _number(properties: Mapping[str, str], key: str, otherwise: int) -> int:
     text = properties.get(key, str(otherwise)).strip()
-    found = counted(text)
-    if not found:
+    number = counted(text)
+    if not number:
         raise ContradictoryThresholdsError(f"the table's property {key} is {text[:40]!r}, and no number of bytes")
-    return found
+    return number

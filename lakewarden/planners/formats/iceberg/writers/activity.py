@@ -32,7 +32,7 @@ def writer_activity(
     """Return the time of the newest write, the usual time between two writes, and the touches. `writes` are those of
     main, the newest first.
     """
-    times = [one.at for one in islice(writes, _COMMITS_TO_TELL_A_CADENCE)]
+    times = [write.at for write in islice(writes, _COMMITS_TO_TELL_A_CADENCE)]
     return WriterActivity(
         last_commit_at=max(times, default=None),
         usual_interval=usual_interval(times),
@@ -88,9 +88,9 @@ def newest_updates(touched: Iterable[tuple[Snapshot, frozenset[str]]]) -> dict[s
     for snapshot, partitions in touched:
         touch = _touch(snapshot, updates=True)
         for partition in partitions:
-            known = newest.setdefault(partition, touch)
-            if known is not touch and known.before is None:
-                newest[partition] = replace(known, before=snapshot.at)
+            newest_touch = newest.setdefault(partition, touch)
+            if newest_touch is not touch and newest_touch.before is None:
+                newest[partition] = replace(newest_touch, before=snapshot.at)
     return newest
 
 
@@ -106,13 +106,13 @@ def newest_touches(
     newest = dict(updated)
     seen: set[tuple[str, int, int]] = set()
     for file in files:
-        told = (file.partition, file.snapshot, file.sequence)
-        if told in seen:
+        key = (file.partition, file.snapshot, file.sequence)
+        if key in seen:
             continue
-        seen.add(told)
+        seen.add(key)
         touch = writers.touch(file)
-        known = newest.get(file.partition)
-        if touch is not None and (known is None or known.at < touch.at):
+        newest_touch = newest.get(file.partition)
+        if touch is not None and (newest_touch is None or newest_touch.at < touch.at):
             newest[file.partition] = touch
     return newest
 
@@ -185,11 +185,11 @@ def _ahead_of_main(metadata: TableMetadata) -> Iterator[tuple[Ref, Snapshot]]:
 
 def _leads_to(metadata: TableMetadata, main: Snapshot, head: Snapshot) -> bool:
     """Whether `head` descends from `main`. Snapshots that are older than `main` are not read."""
-    one: Snapshot | None = head
+    ancestor: Snapshot | None = head
     for _ in range(len(metadata.snapshots)):
-        if one is None or one.sequence < main.sequence:
+        if ancestor is None or ancestor.sequence < main.sequence:
             return False
-        if one.id == main.id:
+        if ancestor.id == main.id:
             return True
-        one = None if one.parent is None else metadata.by_id.get(one.parent)
+        ancestor = None if ancestor.parent is None else metadata.by_id.get(ancestor.parent)
     return False

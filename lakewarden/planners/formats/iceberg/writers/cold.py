@@ -95,7 +95,7 @@ def with_rhythm(
         if file.snapshot in by_id:
             seen.setdefault(file.partition, set()).add(file.snapshot)
     return {
-        partition: _newest(updated.get(partition), [by_id[one] for one in seen.get(partition, ())])
+        partition: _newest(updated.get(partition), [by_id[snapshot] for snapshot in seen.get(partition, ())])
         for partition in updated.keys() | seen.keys()
     }
 
@@ -117,16 +117,16 @@ def with_new_ones(
         if file.partition not in updated:
             made_by.setdefault(file.partition, set()).add(file.snapshot)
     new = {
-        partition: min((by_id[one] for one in snapshots), key=lambda one: one.at)
+        partition: min((by_id[snapshot] for snapshot in snapshots), key=lambda snapshot: snapshot.at)
         for partition, snapshots in made_by.items()
         if snapshots <= by_id.keys()
     }
-    return {**updated, **{partition: _touch(one, updates=False) for partition, one in new.items()}}
+    return {**updated, **{partition: _touch(snapshot, updates=False) for partition, snapshot in new.items()}}
 
 
-def _newest(known: Touch | None, seen: Sequence[Snapshot]) -> Touch:
-    touches = [_touch(one, updates=True) for one in seen]
-    every = {touch.instant: touch for touch in ([known] if known is not None else []) + touches}
+def _newest(last_touch: Touch | None, seen: Sequence[Snapshot]) -> Touch:
+    touches = [_touch(update, updates=True) for update in seen]
+    every = {touch.instant: touch for touch in ([last_touch] if last_touch is not None else []) + touches}
     newest, *earlier = nlargest(2, every.values(), key=lambda touch: touch.at)
     return replace(newest, before=earlier[0].at) if earlier else newest
 
@@ -181,7 +181,7 @@ def kept_off(
     """Return which services must not commit now, why, and until when. The reason is the distance between commits, or
     the silence of a writer.
     """
-    found: dict[Service, NotDue] = {}
+    by_service: dict[Service, NotDue] = {}
     last, silence = _last_of_ours(timeline), silenced(timeline, activity)
     if last is not None and _is_updated(activity, now) and now < last.requested_at + options.distance:
         reason = (
@@ -189,13 +189,13 @@ def kept_off(
             f"or DELETE its commits keep a distance of {format_duration(options.distance)}"
         )
         wait = NotDue(code="writers_first", reason=reason, again_at=last.requested_at + options.distance)
-        found |= dict.fromkeys(_SPACED, wait)
+        by_service |= dict.fromkeys(_SPACED, wait)
     if silence is not None and silence.begins <= now < silence.ends:
         rest = NotDue(
             code="writers_first", reason=_fell_silent(silence, activity.update_interval, now), again_at=silence.ends
         )
-        found |= dict.fromkeys(REWRITES, rest)
-    return found
+        by_service |= dict.fromkeys(REWRITES, rest)
+    return by_service
 
 
 def kept_off_by_time(metadata: TableMetadata, now: datetime) -> Mapping[Service, NotDue]:

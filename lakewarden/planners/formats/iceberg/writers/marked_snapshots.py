@@ -43,7 +43,11 @@ def marked_snapshots(metadata: TableMetadata, ignored: Sequence[str] = ()) -> It
     branch may still run, however old its commit is. A commit that is on no branch counts as superseded. Keys that fit a
     pattern in `ignored` are no marks.
     """
-    marks = {one.id: found for one in metadata.snapshots if (found := tuple(_marks_in(one, ignored)))}
+    marks = {
+        snapshot.id: snapshot_marks
+        for snapshot in metadata.snapshots
+        if (snapshot_marks := tuple(_marks_in(snapshot, ignored)))
+    }
     if not marks:
         return
     found_on_branches: set[tuple[int, SinkMark]] = set()
@@ -51,16 +55,16 @@ def marked_snapshots(metadata: TableMetadata, ignored: Sequence[str] = ()) -> It
         newest = metadata.ancestors(branch.snapshot) if branch is not None else _newest_first(metadata)
         seen: set[SinkMark] = set()
         last: dict[str, str] = {}
-        for number, one in enumerate(newest):
-            for mark in marks.get(one.id, ()):
+        for number, snapshot in enumerate(newest):
+            for mark in marks.get(snapshot.id, ()):
                 if mark in seen:
                     continue
                 seen.add(mark)
                 writer = last.setdefault(mark.kind, mark.writer)
-                if branch is not None or (one.id, mark) not in found_on_branches:
-                    found_on_branches.add((one.id, mark))
+                if branch is not None or (snapshot.id, mark) not in found_on_branches:
+                    found_on_branches.add((snapshot.id, mark))
                     superseded = branch is None or mark.writer != writer or number > _MOST_ON_THE_WAY
-                    yield MarkedSnapshot(snapshot=one, mark=mark, branch=branch, superseded=superseded)
+                    yield MarkedSnapshot(snapshot=snapshot, mark=mark, branch=branch, superseded=superseded)
 
 
 def _marks_in(snapshot: Snapshot, ignored: Sequence[str]) -> Iterator[SinkMark]:
@@ -78,10 +82,10 @@ def needed_by_sinks(metadata: TableMetadata, table_options: IcebergTableOptions)
     branch. A sink that misses one of them on its way does not find its mark.
     """
     ends: dict[str | None, dict[int, datetime]] = defaultdict(dict)
-    for one in marked_snapshots(metadata, table_options.ignored_marks):
-        of_branch = ends[None if one.branch is None else one.branch.name]
-        stays = one.stays_until(table_options)
-        of_branch[one.snapshot.id] = max(stays, of_branch.get(one.snapshot.id, stays))
+    for marked_snapshot in marked_snapshots(metadata, table_options.ignored_marks):
+        of_branch = ends[None if marked_snapshot.branch is None else marked_snapshot.branch.name]
+        stays = marked_snapshot.stays_until(table_options)
+        of_branch[marked_snapshot.snapshot.id] = max(stays, of_branch.get(marked_snapshot.snapshot.id, stays))
     until = dict(ends.pop(None, {}))
     for ref in metadata.refs:
         marked, latest = ends.get(ref.name, {}) if ref.is_branch else {}, None

@@ -35,7 +35,7 @@ _SERVED = (BucketMode.FIXED, BucketMode.DYNAMIC, BucketMode.UNAWARE)
 
 def blockers(table: Table, facts: NeedFacts) -> tuple[Blocker, ...]:
     """Return what holds services of a table back."""
-    found = (
+    first_blockers = (
         _of_store(table),
         _of_hint(table, facts),
         _of_features(facts),
@@ -45,7 +45,7 @@ def blockers(table: Table, facts: NeedFacts) -> tuple[Blocker, ...]:
         _of_expiry(facts),
     )
     more = (_of_places(facts), _of_changelogs(facts), _of_metastore(facts), _of_actions(facts))
-    own = tuple(one for one in (*found, *more) if one is not None)
+    own = tuple(blocker for blocker in (*first_blockers, *more) if blocker is not None)
     return (*own, *refusals(table))
 
 
@@ -196,10 +196,12 @@ def _of_others(table: Table, facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table in which another program has just compacted."""
     options = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
     since = facts.now - options.left_alone_for
-    found = [snapshot for snapshot in facts.history.snapshots if snapshot.at > since and _collides(snapshot, facts)]
-    if not found:
+    collisions = [
+        snapshot for snapshot in facts.history.snapshots if snapshot.at > since and _collides(snapshot, facts)
+    ]
+    if not collisions:
         return None
-    last = found[-1]
+    last = collisions[-1]
     what = "compacted" if last.kind is CommitKind.COMPACT else "replaced files"
     return Blocker(
         code="writers_do_it",
@@ -234,7 +236,7 @@ def _of_metastore(facts: NeedFacts) -> Blocker | None:
 
 def _of_actions(facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table with an action for finished partitions that needs a metastore, or a class."""
-    refused = [one for one in facts.schema.options.partitions.mark_done if one not in _MARKED_BY]
+    refused = [action for action in facts.schema.options.partitions.mark_done if action not in _MARKED_BY]
     if not refused:
         return None
     return Blocker(

@@ -60,11 +60,11 @@ class Compactions:
         """Return what came after the last full compaction."""
         made = [snapshot for snapshot in reversed(history.snapshots) if snapshot.is_compaction]
         last, idle = self._looked_through(made)
-        found = [one for one in made if one.id not in idle]
-        kept = {one.delta for one in made}
+        compactions = [snapshot for snapshot in made if snapshot.id not in idle]
+        kept = {snapshot.delta for snapshot in made}
         for name in [name for name in self.known if name not in kept]:
             del self.known[name]
-        newest = found[0].id if found else 0
+        newest = compactions[0].id if compactions else 0
         after = _writes(history.snapshots, 0 if last is None else last.id)
         begun = history.snapshots[0].at if history.snapshots else None
         return SinceCompaction(
@@ -72,7 +72,7 @@ class Compactions:
             commits=len(after),
             any_commits=len(_writes(history.snapshots, newest)),
             since=begun if last is None else last.at,
-            any_since=found[0].at if found else begun,
+            any_since=compactions[0].at if compactions else begun,
             idle=frozenset(idle),
         )
 
@@ -80,15 +80,15 @@ class Compactions:
         """Return the newest full compaction, and which of the others have changed no file. Those of Lakewarden have."""
         last: Snapshot | None = None
         idle = set[int]()
-        for one in made[:_MOST]:
-            if run_of(one.user) is not None and (last is not None or not self.schema.has_key):
-                last = last or one
+        for snapshot in made[:_MOST]:
+            if run_of(snapshot.user) is not None and (last is not None or not self.schema.has_key):
+                last = last or snapshot
                 continue
-            full, fault = self._is_full(one)
+            full, fault = self._is_full(snapshot)
             if full is None:
-                idle.add(one.id)
+                idle.add(snapshot.id)
             elif last is None:
-                last = one if full else None
+                last = snapshot if full else None
                 self.faults.extend(fault)
         return last, idle
 
@@ -99,10 +99,13 @@ class Compactions:
         keyed = self.schema.has_key
         try:
             manifests = self.reading.listed(compaction.delta, compaction.delta_size)
-            known = self.reading.digests
+            digests_read = self.reading.digests
             wanted = manifests if keyed else ()
-            new = self.reading.read([one for one in wanted if one.name not in known])
-            digests = [*(digest for _, digest in new), *(known[one.name] for one in wanted if one.name in known)]
+            new = self.reading.read([manifest for manifest in wanted if manifest.name not in digests_read])
+            digests = [
+                *(digest for _, digest in new),
+                *(digests_read[manifest.name] for manifest in wanted if manifest.name in digests_read),
+            ]
         except VanishedError:  # it was expired meanwhile
             return not keyed, ()
         except PermanentError as wrong:
@@ -182,11 +185,13 @@ def holdings_of(totals: Totals, schema: Schema) -> Holdings:
         buckets=len(buckets),
         most_runs=max((bucket.runs for bucket in buckets), default=0) if keyed else 0,
         pending=len(pending),
-        pending_files=sum(one.files if keyed else one.small for one in pending),
-        pending_bytes=sum(one.bytes for one in pending),
-        pending_small=sum(one.small for one in pending),
+        pending_files=sum(bucket.files if keyed else bucket.small for bucket in pending),
+        pending_bytes=sum(bucket.bytes for bucket in pending),
+        pending_small=sum(bucket.small for bucket in pending),
         at_trigger=sum(bucket.runs >= options.trigger for bucket in buckets) if keyed else 0,
-        fullest=max(pending, key=lambda one: (one.runs if keyed else one.small, one.bytes, one), default=None),
+        fullest=max(
+            pending, key=lambda bucket: (bucket.runs if keyed else bucket.small, bucket.bytes, bucket), default=None
+        ),
     )
 
 
@@ -214,11 +219,11 @@ def is_certain(bucket: Bucket, schema: Schema) -> bool:
 
 def buckets_of(totals: Totals) -> Sequence[Bucket]:
     """Return the buckets with their sums."""
-    found: dict[tuple[bytes, int], list[int]] = {}
+    by_bucket: dict[tuple[bytes, int], list[int]] = {}
     for (partition, bucket, level), tally in totals.items():
-        sums = found.get((partition, bucket))
+        sums = by_bucket.get((partition, bucket))
         if sums is None:
-            sums = found[partition, bucket] = [0, 0, 0, 0, 0, 0]
+            sums = by_bucket[partition, bucket] = [0, 0, 0, 0, 0, 0]
         sums[0] += tally.files
         sums[1] += tally.bytes
         sums[2] += tally.small
@@ -227,7 +232,7 @@ def buckets_of(totals: Totals) -> Sequence[Bucket]:
         else:
             sums[3] += tally.files
             sums[4] += tally.bytes
-    return [Bucket(partition, bucket, *sums) for (partition, bucket), sums in found.items()]
+    return [Bucket(partition, bucket, *sums) for (partition, bucket), sums in by_bucket.items()]
 
 
 # Which buckets one run compacts. Pure.
@@ -241,12 +246,12 @@ def chosen(
     order of them, so that none of them keeps the others waiting for ever.
     """
 
-    def rank(one: Bucket) -> tuple[bool, int, int, Bucket]:
-        certain = is_certain(one, schema)
-        cost = one.runs if schema.has_key else one.small
-        return certain, cost if certain else crc32(f"{turn}.{one}".encode()), one.bytes, one
+    def rank(bucket: Bucket) -> tuple[bool, int, int, Bucket]:
+        certain = is_certain(bucket, schema)
+        cost = bucket.runs if schema.has_key else bucket.small
+        return certain, cost if certain else crc32(f"{turn}.{bucket}".encode()), bucket.bytes, bucket
 
-    worthwhile = [one for one in buckets_of(totals) if _is_worthwhile(one, schema, options)]
+    worthwhile = [bucket for bucket in buckets_of(totals) if _is_worthwhile(bucket, schema, options)]
     worthwhile.sort(key=rank, reverse=True)
     taken: list[Bucket] = []
     left = most_bytes

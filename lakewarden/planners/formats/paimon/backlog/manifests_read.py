@@ -64,16 +64,16 @@ def changed(totals: Totals, *, came: Iterable[Digest], went: Iterable[Digest]) -
 
 
 def _add(sums: dict[Key, Tally], tallies: Mapping[Key, Tally], sign: int) -> None:
-    for key, one in tallies.items():
+    for key, tally in tallies.items():
         was = sums.get(key)
         if was is None:
-            sums[key] = one if sign > 0 else Tally(-one.files, -one.bytes, -one.rows, -one.small)
+            sums[key] = tally if sign > 0 else Tally(-tally.files, -tally.bytes, -tally.rows, -tally.small)
         else:
             sums[key] = Tally(
-                was.files + sign * one.files,
-                was.bytes + sign * one.bytes,
-                was.rows + sign * one.rows,
-                was.small + sign * one.small,
+                was.files + sign * tally.files,
+                was.bytes + sign * tally.bytes,
+                was.rows + sign * tally.rows,
+                was.small + sign * tally.small,
             )
 
 
@@ -147,22 +147,24 @@ class ManifestReading:
         manifests = (*self.listed(snapshot.base, snapshot.base_size), *self.listed(snapshot.delta, snapshot.delta_size))
         if len({manifest.name for manifest in manifests}) < len(manifests):
             raise CorruptMetadataError(f"{self._file(snapshot.delta)} names a manifest of {snapshot.base}: {REMEDY}")
-        known = self.remembered.digests if self.remembered.small == self.small else {}
-        self.digests.update((manifest.name, known[manifest.name]) for manifest in manifests if manifest.name in known)
-        self.sums = sum(len(one.tallies) for one in self.digests.values())
+        old_digests = self.remembered.digests if self.remembered.small == self.small else {}
+        self.digests.update(
+            (manifest.name, old_digests[manifest.name]) for manifest in manifests if manifest.name in old_digests
+        )
+        self.sums = sum(len(digest.tallies) for digest in self.digests.values())
         came = {
-            one.name: digest
-            for one, digest in self.read([manifest for manifest in manifests if manifest.name not in known])
+            manifest.name: digest
+            for manifest, digest in self.read([manifest for manifest in manifests if manifest.name not in old_digests])
         }
         self.digests.update(came)
         left = len(manifests) - len(self.digests)
         return Files(
-            totals=None if left else self._summed(known, came, snapshot),
+            totals=None if left else self._summed(old_digests, came, snapshot),
             manifests=len(manifests),
             mergeable=sum(manifest.size < self.small_manifest or manifest.deleted > 0 for manifest in manifests),
-            external=sum(one.external for one in self.digests.values()),
-            has_row_ids=any(one.has_row_ids for one in self.digests.values()),
-            unknown=tuple(sorted(frozenset[str]().union(*(one.unknown for one in self.digests.values())))),
+            external=sum(digest.external for digest in self.digests.values()),
+            has_row_ids=any(digest.has_row_ids for digest in self.digests.values()),
+            unknown=tuple(sorted(frozenset[str]().union(*(digest.unknown for digest in self.digests.values())))),
             index=self._index(snapshot),
             left=left,
         )
@@ -189,12 +191,12 @@ class ManifestReading:
                 )
             yield by_file[file], digest
 
-    def _summed(self, known: Mapping[str, Digest], came: Mapping[str, Digest], snapshot: Snapshot) -> Totals:
+    def _summed(self, old_digests: Mapping[str, Digest], came: Mapping[str, Digest], snapshot: Snapshot) -> Totals:
         before = self.remembered.totals
-        if before is None or not known:
+        if before is None or not old_digests:
             before, came, went = {}, self.digests, []
         else:
-            went = [digest for name, digest in known.items() if name not in self.digests]
+            went = [digest for name, digest in old_digests.items() if name not in self.digests]
         try:
             return changed(before, came=came.values(), went=went)
         except DamagedError as wrong:
@@ -206,9 +208,9 @@ class ManifestReading:
     def _index(self, snapshot: Snapshot) -> IndexFiles:
         if snapshot.index is None:
             return NO_INDEX
-        name, known = self.remembered.index
+        name, index_files = self.remembered.index
         if name == snapshot.index:
-            return known
+            return index_files
         file = self._file(snapshot.index)
         return read_index_manifest(content_of(file, self.storage), file=file)
 
@@ -262,14 +264,14 @@ class Changes:
         is newer in every time zone: it may be of a compaction, which brings no rows.
         """
         came = self.came.get(partition)
-        known = came is not None and came.at > done.at
+        is_newer = came is not None and came.at > done.at
         if done.snapshot is not None and done.snapshot <= self.newest:
-            known = known or (came is not None and came.snapshot > done.snapshot)  # not so after a rollback
+            is_newer = is_newer or (came is not None and came.snapshot > done.snapshot)  # not so after a rollback
             is_whole = self.first <= done.snapshot + 1
         else:
             is_whole = self.since <= done.at
-        if known or is_whole or came is not None:
-            return known
+        if is_newer or is_whole or came is not None:
+            return is_newer
         created = self._created(partition)
         return created is not None and created - _EAST > done.at
 
@@ -299,7 +301,7 @@ def changes_of(reading: ManifestReading, history: History, known: dict[str, froz
             for partition in partitions:
                 came.setdefault(partition, Came(snapshot.id, snapshot.at))
         first = snapshot.id
-    kept = {one.delta for one in history.snapshots}
+    kept = {snapshot.delta for snapshot in history.snapshots}
     for name in [name for name in known if name not in kept]:
         del known[name]
     created = _newest(reading.digests.values())
@@ -310,13 +312,13 @@ def _looked_at(snapshot: Snapshot, reading: ManifestReading) -> frozenset[bytes]
     """Return the partitions into which a commit brought files. None if its manifests are gone, or there was no time."""
     try:
         manifests = reading.listed(snapshot.delta, snapshot.delta_size)
-        known = reading.digests
-        new = list(reading.read([manifest for manifest in manifests if manifest.name not in known]))
+        digests_read = reading.digests
+        new = list(reading.read([manifest for manifest in manifests if manifest.name not in digests_read]))
     except VanishedError:  # it was expired meanwhile
         return None
     digests = [
         *(digest for _, digest in new),
-        *(known[manifest.name] for manifest in manifests if manifest.name in known),
+        *(digests_read[manifest.name] for manifest in manifests if manifest.name in digests_read),
     ]
     if len(digests) < len(manifests):
         return None
@@ -324,9 +326,9 @@ def _looked_at(snapshot: Snapshot, reading: ManifestReading) -> frozenset[bytes]
 
 
 def _newest(digests: Iterable[Digest]) -> Mapping[bytes, int]:
-    found: dict[bytes, int] = {}
+    newest: dict[bytes, int] = {}
     for digest in digests:
         for partition, created in digest.created.items():
-            if created > found.get(partition, 0):
-                found[partition] = created
-    return found
+            if created > newest.get(partition, 0):
+                newest[partition] = created
+    return newest

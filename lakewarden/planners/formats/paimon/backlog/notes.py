@@ -151,10 +151,10 @@ def of_clean(facts: NeedFacts, rule: Rule) -> Iterator[str]:
 
 def _of_users(facts: NeedFacts) -> Iterator[str]:
     streaming = [user for user in facts.users if user.is_streaming]
-    for one in streaming[:_MOST]:
+    for user in streaming[:_MOST]:
         yield (
-            f"the streaming job with the commit user {one.name[:80]} committed {one.newest.identifier} last, in "
-            f"snapshot {one.newest.id}"
+            f"the streaming job with the commit user {user.name[:80]} committed {user.newest.identifier} last, in "
+            f"snapshot {user.newest.id}"
         )
     if len(streaming) > _MOST:
         yield f"{len(streaming) - _MOST} more streaming jobs have committed"
@@ -170,8 +170,8 @@ def counted(number: int, what: str, many: str | None = None) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(name[:80] for name in names[:_MOST])
-    return f"{shown} and {len(names) - _MOST} more" if len(names) > _MOST else shown
+    first_names = ", ".join(name[:80] for name in names[:_MOST])
+    return f"{first_names} and {len(names) - _MOST} more" if len(names) > _MOST else first_names
 
 
 def readers_of(facts: NeedFacts) -> tuple[ReaderPosition, ...]:

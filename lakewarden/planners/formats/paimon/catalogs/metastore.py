@@ -37,12 +37,12 @@ def place_known(name: str, catalog: HiveCatalog, identifier: str) -> str:
     database, _, table = identifier.partition(".")
     metastores = Metastores(name, catalog.uri, timeout=catalog.timeout)
     try:
-        found = metastores.asked(lambda client: client.get_table(database, table))
+        hive_table = metastores.asked(lambda client: client.get_table(database, table))
     except NoSuchObjectException:
         raise PermanentError(f"the catalog {name} has no table {identifier}") from None
-    if not _is_paimon(found):
+    if not _is_paimon(hive_table):
         raise PermanentError(f"{identifier} of the catalog {name} is no Paimon table")
-    return _location(found, catalog)
+    return _location(hive_table, catalog)
 
 
 def tables_known(name: str, catalog: HiveCatalog) -> Listing:
@@ -56,13 +56,13 @@ def tables_known(name: str, catalog: HiveCatalog) -> Listing:
     refused: dict[str, str] = {}
     for database in sorted(metastores.asked(lambda client: client.get_all_databases())):
         try:
-            found = metastores.asked(partial(_tables_of, database=database))
+            hive_tables = metastores.asked(partial(_tables_of, database=database))
         except NoAnswerError:
             raise
         except TemporaryError as error:
             unlisted[database] = str(error)
             continue
-        for table in found:
+        for table in hive_tables:
             identifier = f"{database}.{table.tableName}"
             try:
                 _location(table, catalog)
@@ -81,10 +81,10 @@ def _tables_of(client: Client, *, database: str) -> list[Any]:
         names = iter(sorted(client.get_all_tables(database)))
     except NoSuchObjectException:
         return []
-    found: list[Any] = []
+    tables: list[Any] = []
     while some := list(islice(names, _AT_ONCE)):
-        found += [table for table in client.get_table_objects_by_name(database, some) if _is_paimon(table)]
-    return sorted(found, key=lambda table: str(table.tableName))
+        tables += [table for table in client.get_table_objects_by_name(database, some) if _is_paimon(table)]
+    return sorted(tables, key=lambda table: str(table.tableName))
 
 
 def _is_paimon(table: Any) -> bool:

@@ -90,7 +90,7 @@ class Places:
         if error is not None and now < down_until:
             raise TemporaryError(str(error))
         try:
-            place = self._asked(name, catalog, identifier)
+            place = self._place_in_catalog(name, catalog, identifier)
         except TemporaryError as failed:
             with self._lock:
                 self._down[key] = failed, self._monotonic() + DOWN_FOR_SECONDS
@@ -102,7 +102,7 @@ class Places:
             self._known[key, identifier] = place, now + KNOWN_FOR_SECONDS
         return place
 
-    def _asked(self, name: str, catalog: HiveCatalog | JdbcCatalog, identifier: str) -> str:
+    def _place_in_catalog(self, name: str, catalog: HiveCatalog | JdbcCatalog, identifier: str) -> str:
         match catalog:
             case HiveCatalog():
                 from lakewarden.planners.formats.paimon.catalogs.metastore import place_known  # noqa: PLC0415 - few need it
@@ -172,7 +172,7 @@ def _databases(name: str, warehouse: str, storage: Storage) -> list[str]:
     names = (
         entry.name.removesuffix(_DATABASE) for entry in entries if entry.is_folder and entry.name.endswith(_DATABASE)
     )
-    return sorted(one for one in names if one and "." not in one)
+    return sorted(name for name in names if name and "." not in name)
 
 
 def _tables(folder: str, storage: Storage) -> Iterator[str]:
@@ -181,12 +181,12 @@ def _tables(folder: str, storage: Storage) -> Iterator[str]:
         entries = storage.listing(folder)
     except FileNotFoundError:
         return
-    for one in entries:
-        if not one.is_folder or one.name.startswith((".", "_")):
+    for entry in entries:
+        if not entry.is_folder or entry.name.startswith((".", "_")):
             continue
         try:
-            below = storage.listing(f"{folder}/{one.name}")
+            below = storage.listing(f"{folder}/{entry.name}")
         except FileNotFoundError:
             continue
         if any(entry.is_folder and entry.name == _SCHEMAS for entry in below):
-            yield one.name
+            yield entry.name

@@ -62,5 +62,5 @@ class PaimonRows:
     def _missing(self, identifier: str) -> str:
         key = self._settings.catalog_key
         others = sorted(str(row["catalog_key"]) for row in self._rows.select(_KEYS) if row["catalog_key"] != key)
-        said = f"the catalog {self._name} has no table {identifier} under the key {key!r}"
-        return f"{said}; its database also has {', '.join(map(shown, others))}: see catalog_key" if others else said
+        text = f"the catalog {self._name} has no table {identifier} under the key {key!r}"
+        return f"{text}; its database also has {', '.join(map(shown, others))}: see catalog_key" if others else text

@@ -101,7 +101,7 @@ class HiveCatalog(PaimonCatalog):
     """Whether the writers commit under a lock of the metastore (`lock.enabled` of their catalogs). Lakewarden then
     commits under the same lock. By default they do so on object stores alone, as Paimon's catalogs do."""
 
-    _are_places = field_validator("below")(lambda value: tuple(_place(one) for one in value))
+    _are_places = field_validator("below")(lambda value: tuple(_place(place) for place in value))
 
 
 class JdbcCatalog(PaimonCatalog):

@@ -65,7 +65,7 @@ class KnownNames:
 
     def _pass(self) -> bool:
         """Read the roots that are new, and return whether there were any."""
-        new = [one for one in all_roots(self._location, self._storage) if self._roots.get(one.file) != one.stamp]
+        new = [root for root in all_roots(self._location, self._storage) if self._roots.get(root.file) != root.stamp]
         for root in new:
             try:
                 self._take(root)
@@ -120,7 +120,7 @@ class KnownNames:
 
     def _manifests(self, listed: Iterable[ManifestMeta], *, whole: bool) -> bool:
         """Add manifests with the files that they name. Return whether all of them could be read."""
-        metas = {self._file(one.name): one for one in listed if one.name not in self._read}
+        metas = {self._file(meta.name): meta for meta in listed if meta.name not in self._read}
         self._add(meta.name for meta in metas.values())
         all_there = True
         for file, content in contents(metas, self._storage):

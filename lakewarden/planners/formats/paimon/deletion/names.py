@@ -74,13 +74,13 @@ class FileNames:
         lists = [(snapshot.base, snapshot.base_size), (snapshot.delta, snapshot.delta_size)]
         if snapshot.changelog is not None:
             lists.append((snapshot.changelog, None))
-        found = [f"manifest/{one.name}" for name, size in lists for one in self.listed(name, size)]
+        paths = [f"manifest/{manifest.name}" for name, size in lists for manifest in self.listed(name, size)]
         if snapshot.statistics is not None:
-            found.append(f"statistics/{snapshot.statistics}")
+            paths.append(f"statistics/{snapshot.statistics}")
         if snapshot.index is not None:
-            found += [f"index/{name}" for name in self.indexes(snapshot.index)]
-            found.append(f"manifest/{snapshot.index}")
-        return (*dict.fromkeys(found), *(f"manifest/{name}" for name, _ in lists))
+            paths += [f"index/{name}" for name in self.indexes(snapshot.index)]
+            paths.append(f"manifest/{snapshot.index}")
+        return (*dict.fromkeys(paths), *(f"manifest/{name}" for name, _ in lists))
 
     def listed(self, name: str, size: int | None) -> tuple[ManifestMeta, ...]:
         """Return what a manifest list names."""
@@ -101,19 +101,19 @@ class FileNames:
 
     def _entries(self, manifests: Iterable[ManifestMeta]) -> list[NamedFile]:
         wanted = list(manifests)
-        missing = {self._file(one.name): one for one in wanted if one.name not in self._manifests}
+        missing = {self._file(manifest.name): manifest for manifest in wanted if manifest.name not in self._manifests}
         for file, content in contents(missing, self.storage):
             if isinstance(content, LakewardenError):
                 raise content
-            found = read_named_files(content, missing[file], file=file)
-            self._held += len(found)
+            entries = read_named_files(content, missing[file], file=file)
+            self._held += len(entries)
             if self._held > MOST:
                 raise PermanentError(
                     f"the manifests of {self.location} name more than {MOST} files, which is more than are compared at "
                     "a time: let Paimon's own expire_snapshots run, or keep fewer snapshots"
                 )
-            self._manifests[missing[file].name] = found
-        return [entry for one in wanted for entry in self._manifests[one.name]]
+            self._manifests[missing[file].name] = entries
+        return [entry for manifest in wanted for entry in self._manifests[manifest.name]]
 
     def _file(self, name: str) -> str:
         return f"{self.location}/manifest/{name}"

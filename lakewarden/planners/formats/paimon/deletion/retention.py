@@ -85,7 +85,7 @@ def beyond_retention(
     if newest is None:
         return Retention(beyond=0, first_kept=0, next_at=None, held_by=None)
     free, next_at = _first_young(history, newest.id, rule, now)
-    hold = min(_holds(references, users, rule, now), default=None, key=lambda one: one.first)
+    hold = min(_holds(references, users, rule, now), default=None, key=lambda hold: hold.first)
     if hold is None or hold.first >= free:
         return Retention(beyond=free - history.oldest, first_kept=free, next_at=next_at, held_by=None)
     first = max(history.oldest, hold.first)
@@ -95,7 +95,7 @@ def beyond_retention(
 def _holds(references: References, users: Sequence[CommitUser], rule: Rule, now: datetime) -> Iterator[Hold]:
     for consumer in references.consumers:
         yield Hold(consumer.next, f"the consumer {consumer.name[:80]}", None)
-    streaming = [one for one in users if one.is_streaming]
+    streaming = [user for user in users if user.is_streaming]
     for place, user in enumerate(streaming):
         ends = user.newest.at + rule.restores
         if (place == 0 and rule.keep_last) or now < ends:
@@ -110,8 +110,8 @@ def _first_young(history: History, newest: int, rule: Rule, now: datetime) -> tu
     """
     limit = max(history.oldest, newest - rule.least + 1)
     read = history.snapshots
-    known = [(history.oldest, read[0].at)] if read[0].id > history.oldest else []
-    for number, superseded in [*known, *((one.id, later.at) for one, later in pairwise(read))]:
+    oldest_pair = [(history.oldest, read[0].at)] if read[0].id > history.oldest else []
+    for number, superseded in [*oldest_pair, *((earlier.id, later.at) for earlier, later in pairwise(read))]:
         if number >= limit:
             break
         age = rule.outage if number <= newest - rule.most else rule.age
@@ -150,15 +150,15 @@ def needed_by(kept: Sequence[Snapshot], roots: Mapping[str, Snapshot], names: Fi
     the first one has. Raises what reading raises: all of it must be read.
     """
     data, metadata = set[str](), set[str]()
-    for one in {kept[0].id: kept[0], kept[-1].id: kept[-1]}.values():
-        data |= names.live(one)
-    for one in kept:
-        data |= names.added(one) | names.changelog(one)
-        metadata.update(names.metadata(one))
-    for file, one in roots.items():
+    for snapshot in {kept[0].id: kept[0], kept[-1].id: kept[-1]}.values():
+        data |= names.live(snapshot)
+    for snapshot in kept:
+        data |= names.added(snapshot) | names.changelog(snapshot)
+        metadata.update(names.metadata(snapshot))
+    for file, snapshot in roots.items():
         try:
-            data |= names.live(one) | _changelog_of(one, names)
-            metadata.update(_metadata_of(one, names))
+            data |= names.live(snapshot) | _changelog_of(snapshot, names)
+            metadata.update(_metadata_of(snapshot, names))
         except VanishedError as gone:
             raise VanishedError(f"{gone}. {what_names_it(file)}") from gone
     return Needed(data=frozenset(data), metadata=frozenset(metadata))
@@ -173,26 +173,26 @@ def expiring(gone: Sequence[Snapshot], kept: Sequence[Snapshot], needed: Needed,
     """
     if not gone:
         return []
-    metadata = [_or_nothing(names, one) for one in gone]
+    metadata = [_or_nothing(names, snapshot) for snapshot in gone]
     left = Counter(file for files in metadata for file in set(files))
-    found = list[Expiring]()
-    for one, after, files in zip(gone, [*gone[1:], kept[0]], metadata, strict=True):
+    expiring_snapshots = list[Expiring]()
+    for snapshot, after, files in zip(gone, [*gone[1:], kept[0]], metadata, strict=True):
         left.subtract(set(files))
-        data = _gone_since(one, after, names) - needed.data
+        data = _gone_since(snapshot, after, names) - needed.data
         own = tuple(file for file in files if not left[file] and file not in needed.metadata)
-        found.append(Expiring(snapshot=one, data=frozenset(data), metadata=own))
-    return found
+        expiring_snapshots.append(Expiring(snapshot=snapshot, data=frozenset(data), metadata=own))
+    return expiring_snapshots
 
 
-def _gone_since(one: Snapshot, after: Snapshot, names: FileNames) -> set[str]:
+def _gone_since(snapshot: Snapshot, after: Snapshot, names: FileNames) -> set[str]:
     try:
-        found = names.deleted(after)
+        data = names.deleted(after)
     except VanishedError:
-        found = set()
+        data = set()
     try:
-        return found | names.changelog(one)
+        return data | names.changelog(snapshot)
     except VanishedError:
-        return found
+        return data
 
 
 def _or_nothing(names: FileNames, snapshot: Snapshot) -> tuple[str, ...]:

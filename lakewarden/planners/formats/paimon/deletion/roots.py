@@ -70,12 +70,12 @@ def read_roots(location: str, storage: Storage) -> Roots:
     """Return what tags and branches have. Raises PermanentError for a file that is not understood: nothing may be
     deleted beside it. Raises VanishedError for one that went meanwhile.
     """
-    found, stamps = dict[str, Snapshot](), list[str]()
+    snapshots, stamps = dict[str, Snapshot](), list[str]()
     for file, entry in _files(location, storage):
         named = SNAPSHOT.fullmatch(entry.name)
-        found[file] = read_root(file, storage, int(named[1]) if named else None, what="snapshot or tag")
+        snapshots[file] = read_root(file, storage, int(named[1]) if named else None, what="snapshot or tag")
         stamps.append(_stamp(file, entry))
-    return Roots(snapshots=found, stamp="\n".join(sorted(stamps)))
+    return Roots(snapshots=snapshots, stamp="\n".join(sorted(stamps)))
 
 
 def read_root(file: str, storage: Storage, named: int | None, *, what: str) -> Snapshot:
@@ -109,11 +109,11 @@ def all_roots(location: str, storage: Storage) -> Iterator[Root]:
 
 def _snapshots(folder: str, storage: Storage) -> Iterator[Root]:
     """Yield the snapshots of the table, the newest first, and then what lies below a gap."""
-    found = {root.number or 0: root for root in _roots_in(folder, RootKind.SNAPSHOT, SNAPSHOT, storage)}
+    roots = {root.number or 0: root for root in _roots_in(folder, RootKind.SNAPSHOT, SNAPSHOT, storage)}
     whole = True
-    for number in sorted(found, reverse=True):
-        whole = whole and (number + 1 in found or number == max(found))
-        yield found[number] if whole else found[number]._replace(kind=RootKind.REMAINS)
+    for number in sorted(roots, reverse=True):
+        whole = whole and (number + 1 in roots or number == max(roots))
+        yield roots[number] if whole else roots[number]._replace(kind=RootKind.REMAINS)
 
 
 def _roots_in(folder: str, kind: RootKind, named: re.Pattern[str], storage: Storage) -> Iterator[Root]:
@@ -128,14 +128,14 @@ def _roots_in(folder: str, kind: RootKind, named: re.Pattern[str], storage: Stor
 
 def read_consumers(location: str, storage: Storage) -> tuple[Consumer, ...]:
     """Return where all consumers stand. Raises PermanentError for a file that is not understood."""
-    found, folder = list[Consumer](), f"{location}/consumer"
+    consumers, folder = list[Consumer](), f"{location}/consumer"
     for entry in _visible(folder, storage):
         named = CONSUMER.fullmatch(entry.name)
         if named is None:
             raise _strange(f"{folder}/{entry.name}")
         with contextlib.suppress(VanishedError):  # it was reset meanwhile, or has expired
-            found.append(_read_consumer(f"{folder}/{entry.name}", storage, named[1]))
-    return tuple(found)
+            consumers.append(_read_consumer(f"{folder}/{entry.name}", storage, named[1]))
+    return tuple(consumers)
 
 
 def _read_consumer(file: str, storage: Storage, name: str) -> Consumer:
@@ -174,8 +174,8 @@ def _of(folder: str, storage: Storage, *, is_tag: bool) -> Iterator[tuple[str, F
 
 def _visible(folder: str, storage: Storage) -> Iterator[FileEntry]:
     """Yield the entries of a folder without those that Paimon is about to rename, and without success files of tags."""
-    found = listed(folder, storage)
-    return (one for one in found if not one.name.startswith(".") and not is_of_success_files(one))
+    entries = listed(folder, storage)
+    return (entry for entry in entries if not entry.name.startswith(".") and not is_of_success_files(entry))
 
 
 def _strange(file: str) -> PermanentError:

@@ -46,8 +46,8 @@ class VanishedError(TemporaryError):
 
 def corrupt(file: str, what: str, wrong: object) -> CorruptMetadataError:
     """Return the error for a file that should be `what`. A text of the file may stand in `wrong`."""
-    said = str(wrong)[:200] if isinstance(wrong, DamagedError) else repr(wrong)[:200]
-    return CorruptMetadataError(f"{file} is no {what} of a Paimon table ({said}): {REMEDY}")
+    text = str(wrong)[:200] if isinstance(wrong, DamagedError) else repr(wrong)[:200]
+    return CorruptMetadataError(f"{file} is no {what} of a Paimon table ({text}): {REMEDY}")
 
 
 def require_known(file: str, what: str, version: int, newest: int) -> None:
@@ -103,12 +103,12 @@ def listed(folder: str, storage: Storage) -> Sequence[FileEntry]:
 def json_object(content: bytes, *, file: str, what: str) -> Mapping[str, Any]:
     """Return the object that a JSON file holds. Raises CorruptMetadataError."""
     try:
-        found = from_json(content)
+        document = from_json(content)
     except DamagedError as wrong:
         raise corrupt(file, what, wrong) from wrong
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise corrupt(file, what, DamagedError("it holds no object"))
-    return found
+    return document
 
 
 def file_name(value: Any) -> str:
@@ -185,13 +185,13 @@ def _text(body: bytes, at: int) -> str:
 def _whole_text(body: bytes, at: int) -> str:
     mark = body[at + _WORD - 1]
     if mark & _INLINE:
-        found = body[at : at + (mark & 0x7F)]
+        text = body[at : at + (mark & 0x7F)]
     else:
         size, offset = struct.unpack_from("<ii", body, at)
         if offset < 0 or size < 0 or offset + size > len(body):
             raise ValueError("it has a text outside of the row")
-        found = body[offset : offset + size]
-    return found.decode("utf-8")
+        text = body[offset : offset + size]
+    return text.decode("utf-8")
 
 
 def _number(form: str) -> Callable[[bytes, int], str]:

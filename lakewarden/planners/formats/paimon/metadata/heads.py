@@ -56,17 +56,17 @@ class Heads:
     def of(self, location: str, storage: Storage) -> Head | None:
         """Return the head of the table; None for a table without a snapshot. Raises PermanentError for no table."""
         folder = f"{location}/snapshot"
-        found = self._from(folder, self._newest.get(location), storage)
-        if found is None:
-            found = self._from(folder, hinted(folder, storage), storage)
-        if found is None:
-            found = self._from(folder, _highest(folder, storage), storage)
-        if found is None:
+        head = self._from(folder, self._newest.get(location), storage)
+        if head is None:
+            head = self._from(folder, hinted(folder, storage), storage)
+        if head is None:
+            head = self._from(folder, _highest(folder, storage), storage)
+        if head is None:
             self._newest.pop(location, None)
             require_table(location, storage)
             return None
-        self.learn(location, found.id)
-        return found
+        self.learn(location, head.id)
+        return head
 
     def learn(self, location: str, newest: int) -> None:
         """Remember a snapshot that was found to be the newest."""
@@ -110,8 +110,8 @@ def hinted(folder: str, storage: Storage) -> int | None:
 
 
 def _highest(folder: str, storage: Storage) -> int | None:
-    found = (SNAPSHOT.fullmatch(entry.name) for entry in listed(folder, storage))
-    return max((int(one[1]) for one in found if one), default=None)
+    matches = (SNAPSHOT.fullmatch(entry.name) for entry in listed(folder, storage))
+    return max((int(match[1]) for match in matches if match), default=None)
 
 
 def _version(folder: str, number: int, storage: Storage) -> str | None:

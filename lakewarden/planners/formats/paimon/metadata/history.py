@@ -50,20 +50,20 @@ class Kept:
         missing: dict[str, FileEntry] = {}
         for entry in entries:
             file = f"{folder}/{entry.name}"
-            known = self._remembered.get(file)
+            memory = self._remembered.get(file)
             if entry.size > LARGEST_JSON:
                 yield entry, too_large(file, LARGEST_JSON)
-            elif known is not None and known[0] == _stamp(entry):
-                self.now[file] = known
-                yield entry, known[1]
+            elif memory is not None and memory[0] == _stamp(entry):
+                self.now[file] = memory
+                yield entry, memory[1]
             else:
                 missing[file] = entry
         for file, content in contents(missing, self._storage):
             entry = missing[file]
-            found = content if isinstance(content, LakewardenError) else _parsed(parse, content, file)
-            if not isinstance(found, LakewardenError):
-                self.now[file] = (_stamp(entry), found)
-            yield entry, found
+            content_or_error = content if isinstance(content, LakewardenError) else _parsed(parse, content, file)
+            if not isinstance(content_or_error, LakewardenError):
+                self.now[file] = (_stamp(entry), content_or_error)
+            yield entry, content_or_error
 
 
 def _parsed(parse: Callable[[bytes, str], _T], content: bytes, file: str) -> _T | LakewardenError:
@@ -116,8 +116,8 @@ def read_history(location: str, storage: Storage, kept: Kept, *, head: int | Non
     Raises what reading the newest one raises. TemporaryError where the listing leaves out a snapshot that is there.
     """
     folder = f"{location}/snapshot"
-    found = ((SNAPSHOT.fullmatch(entry.name), entry) for entry in listed(folder, storage))
-    entries = {int(name[1]): entry for name, entry in found if name}
+    matches = ((SNAPSHOT.fullmatch(entry.name), entry) for entry in listed(folder, storage))
+    entries = {int(name[1]): entry for name, entry in matches if name}
     if head is None and not entries:
         return History()
     newest = max(entries, default=0)
@@ -167,16 +167,16 @@ def _read(
     def parsed(content: bytes, file: str) -> Snapshot:
         return parse_snapshot(content, file=file, named=numbers[file.rpartition("/")[2]])
 
-    for entry, found in kept.parsed(folder, entries.values(), parsed):
+    for entry, snapshot_or_error in kept.parsed(folder, entries.values(), parsed):
         number = numbers[entry.name]
-        if not isinstance(found, LakewardenError):
-            snapshots[number] = found
+        if not isinstance(snapshot_or_error, LakewardenError):
+            snapshots[number] = snapshot_or_error
         elif number == newest:
-            raise found
-        elif isinstance(found, VanishedError):  # it was expired meanwhile, and with it all that are older
+            raise snapshot_or_error
+        elif isinstance(snapshot_or_error, VanishedError):  # it was expired meanwhile, and with it all that are older
             gone = max(gone, number)
         else:
-            faults.append(str(found))
+            faults.append(str(snapshot_or_error))
     return History(
         snapshots=tuple(snapshots[number] for number in sorted(snapshots) if number > gone),
         oldest=max(oldest, gone + 1),
@@ -293,24 +293,24 @@ class Holding:
         )
 
     def _entries(self, folder: str, named: re.Pattern[str]) -> Sequence[FileEntry]:
-        found = listed(f"{self._location}/{folder}", self._storage)
-        entries = [one for one in found if named.fullmatch(one.name) and not is_of_success_files(one)]
+        listing = listed(f"{self._location}/{folder}", self._storage)
+        entries = [entry for entry in listing if named.fullmatch(entry.name) and not is_of_success_files(entry)]
         entries.sort(key=lambda entry: (entry.modified, entry.name))
         self._left += max(0, len(entries) - MOST)
         return sorted(entries[-MOST:], key=lambda entry: entry.name)
 
     def _read(self, folder: str, named: re.Pattern[str], parse: Callable[[bytes, str], _T]) -> Iterator[_T]:
         at = f"{self._location}/{folder}"
-        found = list(self._kept.parsed(at, self._entries(folder, named), parse))
-        for _, one in sorted(found, key=lambda pair: pair[0].name):
-            if not isinstance(one, LakewardenError):
-                yield one
-            elif not isinstance(one, VanishedError):  # else it was deleted meanwhile
-                self.faults.append(str(one))
+        pairs = list(self._kept.parsed(at, self._entries(folder, named), parse))
+        for _, record_or_error in sorted(pairs, key=lambda pair: pair[0].name):
+            if not isinstance(record_or_error, LakewardenError):
+                yield record_or_error
+            elif not isinstance(record_or_error, VanishedError):  # else it was deleted meanwhile
+                self.faults.append(str(record_or_error))
 
     def _branch(self, entry: FileEntry) -> Branch:
         folder = f"{self._location}/branch/{entry.name}/snapshot"
-        numbers = (SNAPSHOT.fullmatch(one.name) for one in listed(folder, self._storage))
+        numbers = (SNAPSHOT.fullmatch(entry.name) for entry in listed(folder, self._storage))
         return Branch(
             name=entry.name.removeprefix("branch-"),
             snapshot=max((int(number[1]) for number in numbers if number), default=None),

@@ -97,14 +97,14 @@ def read_manifest_list(content: bytes, *, file: str, size: int | None = None) ->
     try:
         _require_whole(content, size)
         _require_avro(content, file)
-        found = [_meta(record, file) for record in opened(content).records()]
-        if len({one.name for one in found}) < len(found):
+        manifests = [_meta(record, file) for record in opened(content).records()]
+        if len({manifest.name for manifest in manifests}) < len(manifests):
             raise DamagedError("it names a manifest twice")
     except DamagedError as wrong:
         raise corrupt(file, "manifest list", wrong) from wrong
     except MALFORMED as wrong:
         raise corrupt(file, "manifest list", wrong) from wrong
-    return tuple(found)
+    return tuple(manifests)
 
 
 def _require_avro(content: bytes, file: str) -> None:
@@ -204,9 +204,9 @@ class _Sums:
             raise DamagedError(
                 f"it adds {added} files and deletes {deleted}, and its list says {meta.added} and {meta.deleted}"
             )
-        if not all(type(one) is int for tally in self._tallies.values() for one in tally):
+        if not all(type(number) is int for tally in self._tallies.values() for number in tally):
             raise TypeError("sizes are no whole numbers")
-        if not all(type(one) is int for one in self._created.values()):
+        if not all(type(time) is int for time in self._created.values()):
             raise TypeError("times are no whole numbers")
         return Digest(
             tallies={key: Tally(*tally) for key, tally in self._tallies.items()},
@@ -286,10 +286,10 @@ def read_index_manifest(content: bytes, *, file: str) -> IndexFiles:
 def read_index_names(content: bytes, *, file: str) -> tuple[str, ...]:
     """Return the names of the index files. Raises as `read_index_manifest` does, also for one that lies elsewhere."""
     try:
-        found = tuple(_entries(opened(content).records(), file))
-        if any(one.get("_EXTERNAL_PATH") for one in found):
+        entries = tuple(_entries(opened(content).records(), file))
+        if any(entry.get("_EXTERNAL_PATH") for entry in entries):
             raise DamagedError("it has an index file outside of the table's folder")
-        return tuple(file_name(one["_FILE_NAME"]) for one in found)
+        return tuple(file_name(entry["_FILE_NAME"]) for entry in entries)
     except DamagedError as wrong:
         raise corrupt(file, "index manifest", wrong) from wrong
     except MALFORMED as wrong:
@@ -323,8 +323,8 @@ def _index_files(entries: Iterable[dict[str, Any]]) -> IndexFiles:
             others += 1
             continue
         files += 1
-        for one in entry.get("_DELETIONS_VECTORS_RANGES") or ():
+        for vector in entry.get("_DELETIONS_VECTORS_RANGES") or ():
             vectors += 1
-            rows = one.get("_CARDINALITY")
+            rows = vector.get("_CARDINALITY")
             deleted = None if rows is None or deleted is None else deleted + count(rows, "_CARDINALITY")
     return IndexFiles(vector_files=files, vectors=vectors, deleted_rows=deleted, others=others)

@@ -42,31 +42,31 @@ def read_named_files(content: bytes, meta: ManifestMeta, *, file: str) -> Sequen
     try:
         if len(content) != meta.size:
             raise DamagedError(f"it has {len(content)} bytes instead of {meta.size}")
-        found = [_entry(record, file) for record in opened(content).records()]
-        added = sum(one.is_added for one in found)
-        if (added, len(found) - added) != (meta.added, meta.deleted):
+        entries = [_entry(record, file) for record in opened(content).records()]
+        added = sum(entry.is_added for entry in entries)
+        if (added, len(entries) - added) != (meta.added, meta.deleted):
             raise DamagedError(f"it has other entries than the {meta.added} and {meta.deleted} of its list")
     except DamagedError as wrong:
         raise corrupt(file, "manifest", wrong) from wrong
     except MALFORMED as wrong:
         raise corrupt(file, "manifest", wrong) from wrong
-    return found
+    return entries
 
 
 def _entry(record: dict[str, Any], file: str) -> NamedFile:
     require_known(file, "manifest", count(record["_VERSION"], "_VERSION"), NEWEST)
-    said, kind = record["_FILE"], record["_KIND"]
-    if newer := newer_fields(record, said):
+    data_file, kind = record["_FILE"], record["_KIND"]
+    if newer := newer_fields(record, data_file):
         raise NewerVersionError(
             f"{file} has a field that Lakewarden does not know ({', '.join(sorted(newer))}), and it may name a file: "
             "upgrade Lakewarden"
         )
     if kind not in (0, 1):
         raise DamagedError(f"it has an entry of kind {kind}")
-    if said.get("_EXTERNAL_PATH"):
+    if data_file.get("_EXTERNAL_PATH"):
         raise DamagedError("it has a file outside of the table's folder")
     return NamedFile(
         is_added=kind == 0,
-        name=file_name(said["_FILE_NAME"]),
-        extra=tuple(file_name(one) for one in said.get("_EXTRA_FILES") or ()),
+        name=file_name(data_file["_FILE_NAME"]),
+        extra=tuple(file_name(name) for name in data_file.get("_EXTRA_FILES") or ()),
     )

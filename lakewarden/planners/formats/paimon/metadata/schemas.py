@@ -44,17 +44,17 @@ def parse_schema(content: bytes, *, file: str, named: int) -> Schema:
     try:
         version = count(raw.get("version", 1), "version")
         require_known(file, "schema", version, NEWEST)
-        found = _schema(raw, version)
-        if found.id != named:
-            raise ValueError(f"it says that it is schema {found.id}")
+        schema = _schema(raw, version)
+        if schema.id != named:
+            raise ValueError(f"it says that it is schema {schema.id}")
     except MALFORMED as wrong:
         raise corrupt(file, "schema", wrong) from wrong
-    return found
+    return schema
 
 
 def _schema(raw: Mapping[str, Any], version: int) -> Schema:
     primary, partition = _names(raw["primaryKeys"]), _names(raw["partitionKeys"])
-    types = {str(one["name"]): _type(one["type"]) for one in raw["fields"]}
+    types = {str(field["name"]): _type(field["type"]) for field in raw["fields"]}
     options = {str(key): str(value) for key, value in (raw.get("options") or {}).items()}
     at = raw.get("timeMillis")
     return Schema(
@@ -75,7 +75,7 @@ def _schema(raw: Mapping[str, Any], version: int) -> Schema:
 
 
 def _names(raw: Any) -> tuple[str, ...]:
-    if not isinstance(raw, list) or not all(isinstance(one, str) for one in raw):
+    if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
         raise TypeError("keys are no list of names")
     return tuple(raw)
 

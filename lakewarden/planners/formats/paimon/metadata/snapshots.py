@@ -103,12 +103,12 @@ def parse_snapshot(content: bytes, *, file: str, named: int | None = None, what:
     try:
         version = count(raw.get("version", 1), "version")
         require_known(file, what, version, NEWEST)
-        found = _snapshot(raw, version)
-        if named is not None and found.id != named:
-            raise ValueError(f"it says that it is snapshot {found.id}")
+        snapshot = _snapshot(raw, version)
+        if named is not None and snapshot.id != named:
+            raise ValueError(f"it says that it is snapshot {snapshot.id}")
     except MALFORMED as wrong:
         raise corrupt(file, what, wrong) from wrong
-    return found
+    return snapshot
 
 
 def _snapshot(raw: Mapping[str, Any], version: int) -> Snapshot:

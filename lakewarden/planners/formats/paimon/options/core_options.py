@@ -168,7 +168,7 @@ def core_options(
         keeps_changelogs=_read(raw, "changelog.time-retained", duration, retained_for) > retained_for
         or _whole(raw, "changelog.num-retained.min", least) > least
         or _whole(raw, "changelog.num-retained.max", most) > most,
-        prefixes=tuple(sorted({*_PREFIXES.values(), *(raw.get(key, one) for key, one in _PREFIXES.items())})),
+        prefixes=tuple(sorted({*_PREFIXES.values(), *(raw.get(key, prefix) for key, prefix in _PREFIXES.items())})),
         has_sequence_field=bool(raw.get("sequence.field", "").strip()),
         safe_snapshot=_read(raw, STRICT_MODE, long, None),
         forced_up=_is_on(raw, "compaction.force-up-level-0"),
@@ -197,7 +197,7 @@ def _needs_oldest(raw: Mapping[str, str], values: Mapping[str, str] | None) -> b
         return any(key in others or key.endswith(_FUNCTION) for key in raw)
     default = raw.get("fields.default-aggregate-function", "last_non_null_value")
     functions = {(raw.get(f"fields.{name}{_FUNCTION}", default), of) for name, of in (values or {}).items()}
-    return any(one not in _IN_PARTS and not (one == "sum" and of in _WHOLE) for one, of in functions)
+    return any(function not in _IN_PARTS and not (function == "sum" and of in _WHOLE) for function, of in functions)
 
 
 def _mode(bucket: int, *, has_key: bool, key_has_partition: bool) -> BucketMode:

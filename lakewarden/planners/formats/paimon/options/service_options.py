@@ -147,11 +147,11 @@ def size(text: str) -> int:
 
 
 def _product(text: str, units: dict[str, int]) -> int:
-    found = _QUANTITY.fullmatch(text.strip())
-    unit = None if found is None else units.get(found[2].lower())
-    if found is None or unit is None:
+    match = _QUANTITY.fullmatch(text.strip())
+    unit = None if match is None else units.get(match[2].lower())
+    if match is None or unit is None:
         raise ValueError(f"{text[:60]!r} is no quantity")
-    return int(found[1]) * unit
+    return int(match[1]) * unit
 
 
 # Paimon's own options about partitions: when they are done, when they expire, and what their folders are called.
@@ -182,7 +182,7 @@ class PartitionOptions:
 
 def partition_options(raw: Mapping[str, str]) -> PartitionOptions:
     """Return the options of a schema. Raises ValueError, which names the option, for a duration that is none."""
-    actions = tuple(one.strip() for one in raw.get("partition.mark-done-action", "success-file").split(","))
+    actions = tuple(action.strip() for action in raw.get("partition.mark-done-action", "success-file").split(","))
     return PartitionOptions(
         idle_time=_duration(raw, "partition.idle-time-to-done"),
         time_interval=_duration(raw, "partition.time-interval"),
@@ -261,17 +261,17 @@ def least_age_of_orphans(table: PaimonTableOptions) -> OrphanAge:
         OrphanAge(age=_A_COMMIT, because="a younger file may belong to a commit that is under way"),
         _by_option("longest_outage", table.longest_outage),
         _by_option("flink_restores", table.flink_restores),
-        key=lambda one: one.age,
+        key=lambda age: age.age,
     )
 
 
 def age_of_orphans(orphans: OrphansOptions, table: PaimonTableOptions) -> OrphanAge:
     """Return the age from which a file may count as an orphan: the age in the options, but at least the least age."""
     least = least_age_of_orphans(table)
-    asked = _USUAL if orphans.older_than is None else orphans.older_than
-    if asked < least.age:
+    age = _USUAL if orphans.older_than is None else orphans.older_than
+    if age < least.age:
         return least
-    return OrphanAge(age=asked, because="by default" if orphans.older_than is None else "older_than")
+    return OrphanAge(age=age, because="by default" if orphans.older_than is None else "older_than")
 
 
 def unknown_for(orphans: OrphansOptions, table: PaimonTableOptions) -> timedelta:

@@ -96,5 +96,5 @@ def resting(
             done.append(partition)
         else:
             waiting.append((partition, why))
-    done.sort(key=lambda one: (changes.latest(one.row), one.row))
+    done.sort(key=lambda partition: (changes.latest(partition.row), partition.row))
     return done, waiting

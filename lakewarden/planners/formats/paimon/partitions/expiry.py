@@ -148,49 +148,59 @@ def marking_of(
 ) -> Marking:
     """Judge every partition. The markers that are `known` are read again only if rows came since."""
     done, waiting = resting(partitions_of(totals, schema), changes, rule, now)
-    unknown = [one for one in done if not is_marked(one, changes, known.get(one.row))]
+    unknown = [partition for partition in done if not is_marked(partition, changes, known.get(partition.row))]
     read = read_markers(location, unknown[:_MOST_READ], storage)
-    due = [one for one in unknown[:_MOST_READ] if not is_marked(one, changes, read.get(one.row))]
-    now_known = {one.row: known[one.row] for one in done if one.row in known} | dict(read)
+    due = [
+        partition for partition in unknown[:_MOST_READ] if not is_marked(partition, changes, read.get(partition.row))
+    ]
+    now_known = {partition.row: known[partition.row] for partition in done if partition.row in known} | dict(read)
     return Marking(
         due=due,
         marked=len(done) - len(due) - len(unknown[_MOST_READ:]),
         left=len(unknown[_MOST_READ:]),
-        waits=[f"{called(one)}: {why.reason}" for one, why in waiting[:_MOST_SHOWN]],
+        waits=[f"{called(partition)}: {why.reason}" for partition, why in waiting[:_MOST_SHOWN]],
         next_at=min((why.until for _, why in waiting if why.until is not None), default=None),
         known=now_known,
     )
 
 
-def marking_needs(found: Marking, changes: Changes, now: datetime) -> PartitionNeeds:
+def marking_needs(marking: Marking, changes: Changes, now: datetime) -> PartitionNeeds:
     """Add up what partition commit has to do."""
-    summary = f"{counted(len(found.due), 'partition')} to mark as done, {found.marked} marked"
-    left = (f"the markers of {counted(found.left, 'partition')} are read by the next looks",) if found.left else ()
-    notes = (summary, *left, *found.waits)
-    changes_at = now if found.left else found.next_at
-    if found.due:
-        backlog = _backlog(found.due, min(changes.latest(one.row) for one in found.due), exact=not found.left)
+    summary = f"{counted(len(marking.due), 'partition')} to mark as done, {marking.marked} marked"
+    left = (f"the markers of {counted(marking.left, 'partition')} are read by the next looks",) if marking.left else ()
+    notes = (summary, *left, *marking.waits)
+    changes_at = now if marking.left else marking.next_at
+    if marking.due:
+        backlog = _backlog(
+            marking.due, min(changes.latest(partition.row) for partition in marking.due), exact=not marking.left
+        )
         return PartitionNeeds(backlog=backlog, notes=notes, changes_at=changes_at)
-    why = f"no partition is to be marked as done ({found.waits[0] if found.waits else summary})"
+    why = f"no partition is to be marked as done ({marking.waits[0] if marking.waits else summary})"
     return PartitionNeeds(rest=NotDue(reason=why, again_at=changes_at), notes=notes, changes_at=changes_at)
 
 
 def ttl_needs(totals: Totals, schema: Schema, changes: Changes, term: PartitionTerm, now: datetime) -> PartitionNeeds:
     """Add up what ttl has to do."""
-    found = expired(partitions_of(totals, schema), changes, term, now)
-    waits = tuple(f"{called(one)} has expired, and is kept: {why}" for one, why in found.kept[:_MOST_SHOWN])
-    if not found.gone:
+    expiry = expired(partitions_of(totals, schema), changes, term, now)
+    waits = tuple(
+        f"{called(partition)} has expired, and is kept: {why}" for partition, why in expiry.kept[:_MOST_SHOWN]
+    )
+    if not expiry.gone:
         reason = waits[0] if waits else "no partition has expired"
-        rest = NotDue(reason=reason, again_at=found.next_at)
-        return PartitionNeeds(rest=rest, notes=waits, changes_at=found.next_at)
-    gone = [one for _, one in found.gone]
-    files, size, rows = sum(one.files for one in gone), sum(one.bytes for one in gone), sum(one.rows for one in gone)
+        rest = NotDue(reason=reason, again_at=expiry.next_at)
+        return PartitionNeeds(rest=rest, notes=waits, changes_at=expiry.next_at)
+    gone = [partition for _, partition in expiry.gone]
+    files, size, rows = (
+        sum(partition.files for partition in gone),
+        sum(partition.bytes for partition in gone),
+        sum(partition.rows for partition in gone),
+    )
     summary = (
         f"{counted(len(gone), 'partition')} expired, with {counted(files, 'file')}, {format_size(size)}, "
         f"{counted(rows, 'row')}, the oldest is {called(gone[0])}"
     )
-    backlog = _backlog(gone, found.gone[0][0], exact=True)
-    return PartitionNeeds(backlog=backlog, notes=(summary, *waits), changes_at=found.next_at)
+    backlog = _backlog(gone, expiry.gone[0][0], exact=True)
+    return PartitionNeeds(backlog=backlog, notes=(summary, *waits), changes_at=expiry.next_at)
 
 
 def called(partition: PaimonPartition) -> str:

@@ -55,7 +55,7 @@ def name_of(row: bytes, schema: Schema) -> PartitionName | None:
 
 def escaped(text: str) -> str:
     """Return a text as it stands in the name of a folder."""
-    return "".join(f"%{ord(one):02X}" if one in _ESCAPED else one for one in text)
+    return "".join(f"%{ord(sign):02X}" if sign in _ESCAPED else sign for sign in text)
 
 
 # The partitions of a table, each with what it holds. Pure.
@@ -72,22 +72,22 @@ class PaimonPartition:
     @property
     def files(self) -> int:
         """Return how many data files it has."""
-        return sum(one.files for one in self.held.values())
+        return sum(tally.files for tally in self.held.values())
 
     @property
     def bytes(self) -> int:
         """Return how many bytes they have."""
-        return sum(one.bytes for one in self.held.values())
+        return sum(tally.bytes for tally in self.held.values())
 
     @property
     def rows(self) -> int:
         """Return how many rows they have."""
-        return sum(one.rows for one in self.held.values())
+        return sum(tally.rows for tally in self.held.values())
 
     @property
     def level_0(self) -> int:
         """Return how many files of level 0 it has."""
-        return sum(one.files for (_, _, level), one in self.held.items() if level == 0)
+        return sum(tally.files for (_, _, level), tally in self.held.items() if level == 0)
 
 
 def partitions_of(totals: Totals, schema: Schema) -> Iterator[PaimonPartition]:

@@ -73,7 +73,7 @@ def served(table: Table, facts: NeedFacts, memo: Memo, storage: Storage) -> Serv
         elif isinstance(rule, PartitionTerm):
             needs[service] = ttl_needs(memo.totals, facts.schema, facts.changes, rule, facts.now)
         elif keeps_commits_apart(table.catalog, table.location):
-            found = marking_of(
+            marking = marking_of(
                 memo.totals,
                 facts.schema,
                 facts.changes,
@@ -83,9 +83,11 @@ def served(table: Table, facts: NeedFacts, memo: Memo, storage: Storage) -> Serv
                 storage=storage,
                 known=memo.marked,
             )
-            needs[service] = marking_needs(found, facts.changes, facts.now)
-            marked = found.known
-            watched = tuple(marker_file(table.location, one) for one in (*found.due[:1], *found.due[-1:]))
+            needs[service] = marking_needs(marking, facts.changes, facts.now)
+            marked = marking.known
+            watched = tuple(
+                marker_file(table.location, partition) for partition in (*marking.due[:1], *marking.due[-1:])
+            )
     return Served(needs=needs, blockers=tuple(blockers), marked=marked, watched=watched)
 
 

@@ -102,7 +102,7 @@ def _in_zookeeper(lock: ZookeeperLock) -> LockSample:
 
 def _in_storage(folder: str, storage: Storage) -> LockSample:
     """Return the lock file's state (`StorageLockFile`): when it was last written, and whether that released it."""
-    entry = next((one for one in _entries(folder, storage) if one.name == _STORAGE_FILE), None)
+    entry = next((entry for entry in _entries(folder, storage) if entry.name == _STORAGE_FILE), None)
     if entry is None:
         return LockSample()
     try:

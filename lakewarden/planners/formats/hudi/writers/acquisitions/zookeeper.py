@@ -65,7 +65,7 @@ class Ensemble:
         """Return a node; None if there is none. Raises TemporaryError if no server answers."""
         self._start()
         try:
-            return self._asked(path)
+            return self._node(path)
         except (ConnectionLoss, SessionExpiredError):
             pass  # a server ends an idle session: kazoo opens another one, and what is asked meanwhile waits for it
         except KazooTimeoutError as error:
@@ -73,7 +73,7 @@ class Ensemble:
         except KazooException as error:
             raise TemporaryError(f"ZooKeeper at {self._url} refuses it: {type(error).__name__}") from error
         try:
-            return self._asked(path)
+            return self._node(path)
         except (KazooException, KazooTimeoutError) as error:
             raise self._silent() from error
 
@@ -89,7 +89,7 @@ class Ensemble:
         else:
             self._connected.clear()
 
-    def _asked(self, path: str) -> Node | None:
+    def _node(self, path: str) -> Node | None:
         rests = time.monotonic() < self._rests_until
         if not self._connected.wait(0 if rests else TIMEOUT_SECONDS):
             raise self._silent()

@@ -59,8 +59,8 @@ class VendedCredential:
 
     def secrets(self) -> tuple[str, ...]:
         """Return the values that no message may contain, the longest first."""
-        found = (self.access_key, self.secret_key, self.token or "")
-        return tuple(sorted(filter(None, found), key=len, reverse=True))
+        texts = (self.access_key, self.secret_key, self.token or "")
+        return tuple(sorted(filter(None, texts), key=len, reverse=True))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +82,7 @@ class Vended:
     def of(self, location: str) -> VendedCredential | None:
         """Return the credential with the longest prefix of a canonical location."""
         fitting = [credential for credential in self.credentials if credential.covers(location)]
-        return max(fitting, key=lambda one: len(one.prefix), default=None)
+        return max(fitting, key=lambda credential: len(credential.prefix), default=None)
 
     def renewed_at(self, asked_at: float) -> float:
         """Return when credentials of `asked_at` must be renewed, in seconds since the epoch."""
@@ -113,17 +113,20 @@ def vended(answer: object, *, given: Mapping[str, str], known: Vended | None = N
     other properties. Raises TemporaryError for an answer of another form.
     """
     try:
-        config, lent = _texts(_of(answer, "config")), [_lent(one) for one in _of(answer, "storage-credentials") or ()]
+        config, lent = (
+            _texts(_of(answer, "config")),
+            [_lent(entry) for entry in _of(answer, "storage-credentials") or ()],
+        )
     except (AttributeError, TypeError, ValueError, KeyError) as wrong:
         raise TemporaryError("its answer is not one of the protocol") from wrong
     plain = {key: value for key, value in given.items() if key in _PLAIN and isinstance(value, str)}
     plain |= {} if known is None else known.plain
     plain |= {key: value for key, value in config.items() if key in _PLAIN}
-    found = [_credential(prefix, {**plain, **told}) for prefix, told in lent if _is_of_s3(prefix)]
-    if not any(found):
-        found = [_credential(_EVERYWHERE, {**plain, **config})]
-    credentials = tuple(one for one in found if one is not None)
-    everything = config | {key: value for _, told in lent for key, value in told.items()}
+    candidates = [_credential(prefix, {**plain, **properties}) for prefix, properties in lent if _is_of_s3(prefix)]
+    if not any(candidates):
+        candidates = [_credential(_EVERYWHERE, {**plain, **config})]
+    credentials = tuple(credential for credential in candidates if credential is not None)
+    everything = config | {key: value for _, properties in lent for key, value in properties.items()}
     return Vended(credentials=credentials, plain=plain, instead=None if credentials else _instead(everything))
 
 
@@ -133,17 +136,17 @@ def _of(answer: object, key: str) -> Any:
     return answer.get(key)
 
 
-def _lent(told: Any) -> tuple[str, dict[str, str]]:
-    prefix = told["prefix"]
+def _lent(entry: Any) -> tuple[str, dict[str, str]]:
+    prefix = entry["prefix"]
     scheme, separator, path = prefix.partition("://")
-    return f"{canonical_scheme(scheme)}{separator}{path.rstrip('/')}", _texts(told["config"])
+    return f"{canonical_scheme(scheme)}{separator}{path.rstrip('/')}", _texts(entry["config"])
 
 
-def _texts(told: Any) -> dict[str, str]:
+def _texts(properties: Any) -> dict[str, str]:
     """Return the properties as texts. Some servers send numbers and booleans."""
-    if told is not None and not isinstance(told, Mapping):
+    if properties is not None and not isinstance(properties, Mapping):
         raise TypeError("no object")
-    return {key: _text(value) for key, value in (told or {}).items() if value is not None}
+    return {key: _text(value) for key, value in (properties or {}).items() if value is not None}
 
 
 def _text(value: Any) -> str:
@@ -154,19 +157,19 @@ def _is_of_s3(prefix: str) -> bool:
     return prefix == _EVERYWHERE or prefix.startswith("s3://")
 
 
-def _credential(prefix: str, told: Mapping[str, str]) -> VendedCredential | None:
+def _credential(prefix: str, properties: Mapping[str, str]) -> VendedCredential | None:
     """Return the credential. None if a key is missing."""
-    if not told.get(_ACCESS_KEY) or not told.get(_SECRET_KEY):
+    if not properties.get(_ACCESS_KEY) or not properties.get(_SECRET_KEY):
         return None
     return VendedCredential(
         prefix=_EVERYWHERE if prefix == "s3://" else prefix,
-        access_key=told[_ACCESS_KEY],
-        secret_key=told[_SECRET_KEY],
-        token=told.get(_TOKEN) or None,
-        ends_at=_moment(told.get(_ENDS_AT)),
-        endpoint=told.get(_ENDPOINT) or None,
-        region=next(filter(None, map(told.get, _REGIONS)), None),
-        path_style=told.get(_PATH_STYLE, "").lower() == "true",
+        access_key=properties[_ACCESS_KEY],
+        secret_key=properties[_SECRET_KEY],
+        token=properties.get(_TOKEN) or None,
+        ends_at=_moment(properties.get(_ENDS_AT)),
+        endpoint=properties.get(_ENDPOINT) or None,
+        region=next(filter(None, map(properties.get, _REGIONS)), None),
+        path_style=properties.get(_PATH_STYLE, "").lower() == "true",
     )
 
 
@@ -177,14 +180,14 @@ def _moment(milliseconds: str | None) -> float | None:
         return None
 
 
-def _instead(told: Mapping[str, str]) -> str | None:
-    return next(_means(told), None)
+def _instead(properties: Mapping[str, str]) -> str | None:
+    return next(_means(properties), None)
 
 
-def _means(told: Mapping[str, str]) -> Iterator[str]:
-    for key in sorted(told):
+def _means(properties: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(properties):
         if key.startswith(_OF_OTHERS):
             kind = next(OTHER for OTHER in _OF_OTHERS if key.startswith(OTHER)).rstrip(".")
             yield f"hands out {kind}, and Lakewarden takes credentials of S3 alone"
-    if told.get(_SIGNS, "").lower() == "true":
+    if properties.get(_SIGNS, "").lower() == "true":
         yield f"signs each request to the table's files ({_SIGNS}), which Lakewarden does not use"

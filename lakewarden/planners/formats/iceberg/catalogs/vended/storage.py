@@ -109,8 +109,8 @@ class VendedStorage:
     def entries(self, location: str) -> Iterator[FileEntry]:
         """Yield the entries from the folder's store."""
         handed = self._current()
-        more = self._asked(handed, location, lambda store: store.entries(location))
-        while some := self._asked(handed, location, lambda _: list(itertools.islice(more, _AT_ONCE))):
+        more = self._answer_with(handed, location, lambda store: store.entries(location))
+        while some := self._answer_with(handed, location, lambda _: list(itertools.islice(more, _AT_ONCE))):
             yield from some
 
     def present(self, location: str, names: Collection[str]) -> Collection[str]:
@@ -143,13 +143,13 @@ class VendedStorage:
     def _answer(self, location: str, act: Callable[[KeyStore], _T]) -> _T:
         handed = self._current()
         try:
-            return self._asked(handed, location, act)
+            return self._answer_with(handed, location, act)
         except StoreRefusedError:
             if self._now() < handed.at + _SHORTEST_REST:
                 raise
-        return self._asked(self._current(instead_of=handed), location, act)
+        return self._answer_with(self._current(instead_of=handed), location, act)
 
-    def _asked(self, handed: _Handed, location: str, act: Callable[[KeyStore], _T]) -> _T:
+    def _answer_with(self, handed: _Handed, location: str, act: Callable[[KeyStore], _T]) -> _T:
         """Return the store's answer. The text of a refusal is not quoted, because a store may repeat a token in it."""
         self._allow(location)
         credential = handed.vended.of(location)
@@ -158,8 +158,8 @@ class VendedStorage:
         try:
             return act(self._store(credential))
         except LakewardenError as error:
-            told = self._plainly(error, location, credential)
-        raise told
+            plain_error = self._plainly(error, location, credential)
+        raise plain_error
 
     def _store(self, credential: VendedCredential) -> KeyStore:
         stores = self._stores
@@ -172,15 +172,15 @@ class VendedStorage:
         text = str(error)
         code = next(iter(_CODE.findall(text)), "")
         if isinstance(error, StoreRefusedError) or code in _OUT_OF_DATE:
-            said = f" ({code})" if code else ""
+            code_text = f" ({code})" if code else ""
             return StoreRefusedError(
                 f"{location} cannot be read: its store refuses the credentials that {self._table} was handed by its "
-                f"catalog{said}: let the catalog's role read it, or see its storage configuration"
+                f"catalog{code_text}: let the catalog's role read it, or see its storage configuration"
             )
         kind = next(
-            one
-            for one in (FileTooLargeError, PermanentError, TemporaryError, LakewardenError)
-            if isinstance(error, one)
+            error_type
+            for error_type in (FileTooLargeError, PermanentError, TemporaryError, LakewardenError)
+            if isinstance(error, error_type)
         )
         return kind(without(credential.secrets(), text))
 
@@ -205,13 +205,17 @@ class VendedStorage:
             handed = self._handed
             if handed is not None and handed is not instead_of and not self._is_due(handed):
                 return handed
-            known, asked_at = handed, self._now()
-            of_use = known is not None and known is not instead_of and asked_at < known.vended.ends_at(known.at)
+            last_handed, asked_at = handed, self._now()
+            of_use = (
+                last_handed is not None
+                and last_handed is not instead_of
+                and asked_at < last_handed.vended.ends_at(last_handed.at)
+            )
             try:
-                vended = self._ask(None if known is None or known is instead_of else known.vended)
+                vended = self._ask(None if last_handed is None or last_handed is instead_of else last_handed.vended)
             except TemporaryError:
-                if known is not None and of_use:
-                    return known
+                if last_handed is not None and of_use:
+                    return last_handed
                 raise
             self._handed, self._stores = _Handed(vended=vended, at=asked_at), {}
             return self._handed
@@ -273,19 +277,19 @@ class VendedFiles:
             self._look_through()
             if key not in self._tables:
                 self._tables[key] = self._made(table, catalog, storage)
-            found = self._tables[key]
+            table_storage = self._tables[key]
             for kept, most in ((self._tables, _MOST_TABLES), (self._open, _MOST_OPEN)):
-                kept[key] = found
+                kept[key] = table_storage
                 kept.move_to_end(key)
                 if len(kept) > most:
                     kept.popitem(last=False)[1].let_go()
-        return found
+        return table_storage
 
     def _made(self, table: Table, catalog: RestCatalog, storage: Storage) -> VendedStorage:
         name, identifier = named_in_catalog(table.location)
         return VendedStorage(
             f"{identifier} in {name}",
-            lambda known: self._pointers.vended(table, storage, known),
+            lambda last_answer: self._pointers.vended(table, storage, last_answer),
             allow=storage.holder if isinstance(storage, ScatteredStorage) else lambda _location: None,
             open_store=lambda credential: _opened(credential, catalog, name),
         )
