@@ -58,8 +58,8 @@ async def _refuse_the_requester(plane: ControlPlane, table: TableId, service: Se
     """Raise ApiError (403) if the caller requested the run with the deletion: two persons decide on it."""
     for run in await asyncio.to_thread(plane.runs, table=table, service=service, limit=1):
         if run.requested_by == caller.name:
-            said = f"{caller.name} requested run {run.id} with this deletion, and cannot approve it"
-            raise ApiError(403, "forbidden", said, "another person with the role operator approves it")
+            detail = f"{caller.name} requested run {run.id} with this deletion, and cannot approve it"
+            raise ApiError(403, "forbidden", detail, "another person with the role operator approves it")
 
 
 def add_deletions(app: FastAPI, plane: ControlPlane) -> None:
@@ -71,18 +71,18 @@ def add_deletions(app: FastAPI, plane: ControlPlane) -> None:
         responses=errors(404, 409, 422, 503),
         openapi_extra=needs(Role.OPERATOR),
     )
-    async def approve(table: str, service: str, request: Request, said: ApprovalRequest | None = None) -> None:
+    async def approve(table: str, service: str, request: Request, body: ApprovalRequest | None = None) -> None:
         """Approve the deletion that waits. Its service is due then. The approval counts once, for a day, and for no
         larger deletion. 409 if none waits.
         """
         status, caller = registered(plane, table), caller_of(request)
-        known = policy_of(status, service)
+        policy_service = policy_of(status, service)
         if caller.key is not None:
-            await _refuse_the_requester(plane, status.table.id, known, caller)
-        by = (said or ApprovalRequest()).by if caller.key is None else caller.name
-        given = plane.commands.approve(status.table.id, known, by=by, caller=caller)
+            await _refuse_the_requester(plane, status.table.id, policy_service, caller)
+        by = (body or ApprovalRequest()).by if caller.key is None else caller.name
+        given = plane.commands.approve(status.table.id, policy_service, by=by, caller=caller)
         if not await answered(given, unknown="check whether the deletion still waits"):
-            raise PermanentError(f"no deletion by {known} of table {table} waits for an approval")
+            raise PermanentError(f"no deletion by {policy_service} of table {table} waits for an approval")
 
     @app.get("/v1/approvals", responses={**PAGED, **errors(422, 503)}, openapi_extra=needs(Role.VIEWER))
     def approvals(
