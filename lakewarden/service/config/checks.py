@@ -107,7 +107,7 @@ def answered(ask: Callable[[_K], _V], keys: Collection[_K], *, within: timedelta
 
     A question that hangs keeps its thread, which ends with the process.
     """
-    answers, inbox = dict[_K, _V](), queue.SimpleQueue[tuple[_K, list[_V]]]()
+    answers, answer_queue = dict[_K, _V](), queue.SimpleQueue[tuple[_K, list[_V]]]()
     waiting, open_questions = iter(keys), 0
 
     def answer(key: _K) -> None:
@@ -115,7 +115,7 @@ def answered(ask: Callable[[_K], _V], keys: Collection[_K], *, within: timedelta
         try:
             reply.append(ask(key))
         finally:
-            inbox.put((key, reply))
+            answer_queue.put((key, reply))
 
     while True:
         for key in itertools.islice(waiting, AT_ONCE - open_questions):
@@ -124,7 +124,7 @@ def answered(ask: Callable[[_K], _V], keys: Collection[_K], *, within: timedelta
         if not open_questions:
             return answers
         try:
-            key, reply = inbox.get(timeout=within.total_seconds())
+            key, reply = answer_queue.get(timeout=within.total_seconds())
         except queue.Empty:
             return answers
         open_questions -= 1
