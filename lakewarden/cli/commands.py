@@ -39,7 +39,9 @@ class Sections(TyperGroup):
         for section, commands in sections.items():
             with formatter.section(section):
                 limit = formatter.width - 6 - width
-                formatter.write_dl([(name.ljust(width), one.get_short_help_str(limit)) for name, one in commands])
+                formatter.write_dl(
+                    [(name.ljust(width), command.get_short_help_str(limit)) for name, command in commands]
+                )
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in the order in which they were registered."""
@@ -57,10 +59,10 @@ class WithList(Sections):
         return super().parse_args(ctx, args)
 
 
-def group(said: str, *, listing: bool = True) -> typer.Typer:
+def group(help_text: str, *, listing: bool = True) -> typer.Typer:
     """Return an empty command with commands."""
     return typer.Typer(
-        help=said,
+        help=help_text,
         cls=WithList if listing else Sections,
         no_args_is_help=not listing,
         rich_markup_mode=None,

@@ -144,8 +144,8 @@ def discovery(
     """Show the catalogs and the patterns that tables are found by: what was found, when, and what was refused."""
     client = client_of(url, key_file)
     if now:
-        asked = client.discover_now()
-        print(as_written(asked) if as_json else f"{asked['sources']} catalogs and patterns are listed now")
+        now_answer = client.discover_now()
+        print(as_written(now_answer) if as_json else f"{now_answer['sources']} catalogs and patterns are listed now")
         return
     answer = whole(client.discovery, limit=0)
     if as_json:
@@ -153,9 +153,9 @@ def discovery(
         return
     show_items(answer["items"], _SOURCES, empty="no table is found by a pattern or in a catalog")
     refused = [
-        {**one, "source": source["name"]}
+        {**entry, "source": source["name"]}
         for source in answer["items"]
-        for one in (*source["refused"], *source["unlisted"])
+        for entry in (*source["refused"], *source["unlisted"])
     ]
     if refused:
         print()
@@ -177,8 +177,8 @@ def reload(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False)
         for key in answer["needs_restart"]:
             print(printable(f"{key} has another value, and is read at the start only: restart the daemon"))
     if not answer["accepted"]:
-        told = "\n".join(answer["problems"])
-        raise PermanentError(f"the configuration is refused, and the last good one stays in force:\n{told}")
+        problems = "\n".join(answer["problems"])
+        raise PermanentError(f"the configuration is refused, and the last good one stays in force:\n{problems}")
 
 
 def drain(
@@ -208,12 +208,12 @@ def _lifetime(text: str) -> timedelta:
     from lakewarden.planners.settings import parse_duration  # noqa: PLC0415
 
     try:
-        found = parse_duration(text)
+        lifetime = parse_duration(text)
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from wrong
-    if not timedelta(0) < found <= timedelta(days=3650):
+    if not timedelta(0) < lifetime <= timedelta(days=3650):
         raise typer.BadParameter(f"{text!r} is no duration of at most 3650d: write one such as 90d")
-    return found
+    return lifetime
 
 
 @command(app, "create")

@@ -53,8 +53,8 @@ def discover(
     """
     from lakewarden.service.commands.places import discovered, print_discovered  # noqa: PLC0415
 
-    found = discovered(places, exclude=exclude or (), config=config)
-    return print_discovered(found, as_json=as_json, out=sys.stdout, err=sys.stderr)
+    listing = discovered(places, exclude=exclude or (), config=config)
+    return print_discovered(listing, as_json=as_json, out=sys.stdout, err=sys.stderr)
 
 
 def init(
@@ -80,11 +80,11 @@ def init(
     from lakewarden.service.commands.places import found_at  # noqa: PLC0415
     from lakewarden.service.commands.report import kept_by_cleans, options_in_catalogs, over  # noqa: PLC0415
 
-    found = {place: found_at(place, exclude=exclude or (), err=sys.stderr) for place in dict.fromkeys(places)}
-    kept = kept_by_cleans([table for tables in found.values() for table in tables])
-    known = over(options_in_catalogs(found, err=sys.stderr), known_options(defaults, os.environ))
-    write = partial(first_file, found, exclude=exclude or (), kept=kept)
-    text = sound_file(write, known, file=output or CONFIG)
+    by_place = {place: found_at(place, exclude=exclude or (), err=sys.stderr) for place in dict.fromkeys(places)}
+    kept = kept_by_cleans([table for tables in by_place.values() for table in tables])
+    options = over(options_in_catalogs(by_place, err=sys.stderr), known_options(defaults, os.environ))
+    write = partial(first_file, by_place, exclude=exclude or (), kept=kept)
+    text = sound_file(write, options, file=output or CONFIG)
     try:
         with nullcontext(sys.stdout) if output is None else output.open("x", encoding="utf-8") as file:
             file.write(text)

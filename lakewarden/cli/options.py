@@ -38,9 +38,9 @@ def tables_that_begin(ctx: typer.Context, incomplete: str) -> list[str]:
     from lakewarden.client import Client, ClientError  # noqa: PLC0415
 
     try:
-        known = ctx.params
-        url = known.get("url") or os.environ.get("LAKEWARDEN_URL") or DAEMON
-        file = known.get("key_file") or os.environ.get("LAKEWARDEN_KEY_FILE")
+        parameters = ctx.params
+        url = parameters.get("url") or os.environ.get("LAKEWARDEN_URL") or DAEMON
+        file = parameters.get("key_file") or os.environ.get("LAKEWARDEN_KEY_FILE")
         client = Client(url, key=key_of(None if file is None else Path(file)), timeout=1)
         return [table["id"] for table in client.tables(id=f"{incomplete}*", limit=100)["items"]]
     except (ClientError, PermanentError, ValueError):

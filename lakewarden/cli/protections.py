@@ -69,10 +69,10 @@ def approve(
         for approval in client.each_of_approvals(waiting=True)
         if approval["service"] == service and fnmatchcase(approval["table"], table)
     ]
-    meant = [one for one in waiting if most_files is None or one["files"] <= most_files]
-    for one in meant:
-        client.approve(one["table"], service, body=body)
-        print(printable(f"the deletion of {one['files']} files by {service} on {one['table']} is approved"))
+    meant = [deletion for deletion in waiting if most_files is None or deletion["files"] <= most_files]
+    for deletion in meant:
+        client.approve(deletion["table"], service, body=body)
+        print(printable(f"the deletion of {deletion['files']} files by {service} on {deletion['table']} is approved"))
     print(printable(f"{len(meant)} of {len(waiting)} deletions that wait are approved"))
 
 
@@ -82,8 +82,8 @@ def add_quarantine(
 ) -> None:
     """Put a service of a table into quarantine. It does not run until an operator releases it."""
     client = client_of(url, key_file)
-    said: QuarantineRequest | None = None if reason is None else {"reason": reason}
-    about_table(client, table, lambda: client.quarantine(table, service, body=said))
+    body: QuarantineRequest | None = None if reason is None else {"reason": reason}
+    about_table(client, table, lambda: client.quarantine(table, service, body=body))
     print(printable(f"{service} on {table} is in quarantine: 'lakewarden quarantine release' ends it"))
 
 
@@ -120,12 +120,12 @@ def take_hold(
 ) -> None:
     """Hold the cleans of a table back, and wait for one that commits."""
     client = client_of(url, key_file)
-    asked: BarrierRequest = {}
+    body: BarrierRequest = {}
     if hold is not None:
-        asked["hold"] = hold
+        body["hold"] = hold
     if wait is not None:
-        asked["wait"] = wait
-    answer = about_table(client, table, lambda: client.hold_cleans(table, body=asked))
+        body["wait"] = wait
+    answer = about_table(client, table, lambda: client.hold_cleans(table, body=body))
     if as_json:
         print(as_written(answer))
     else:

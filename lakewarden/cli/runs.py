@@ -54,14 +54,14 @@ def list_runs(
     """List runs, the newest first."""
     client = client_of(url, key_file)
     states = [*(state or ()), *(ACTIVE if active else ())]
-    asked: Mapping[str, Any] = {"table": table, "service": service, "state": states or None}
+    filters: Mapping[str, Any] = {"table": table, "service": service, "state": states or None}
     if watch:
         from lakewarden.cli.terminal import watch_runs  # noqa: PLC0415
 
         _no_json(as_json)
         most = min(limit or client.PAGE, client.PAGE)
-        watch_runs(lambda: client.runs(**asked, limit=most)["items"], COLUMNS)
-    show_list(client.runs, COLUMNS, limit=limit, as_json=as_json, empty="there is no such run", **asked)
+        watch_runs(lambda: client.runs(**filters, limit=most)["items"], COLUMNS)
+    show_list(client.runs, COLUMNS, limit=limit, as_json=as_json, empty="there is no such run", **filters)
 
 
 @command(app, "log")
@@ -102,17 +102,17 @@ def show_run(
 def cancel(run: Run, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """Stop a run that has not begun to commit. Its service backs off for ten minutes."""
     client = client_of(url, key_file)
-    _asked(client.cancel_run(client.run(run)["table"], run), as_json=as_json)
+    _print_run(client.cancel_run(client.run(run)["table"], run), as_json=as_json)
 
 
 @command(app, "retry")
 def retry(run: Run, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """Run the service of a run again, as that run was asked for."""
     client = client_of(url, key_file)
-    _asked(client.retry_run(client.run(run)["table"], run), as_json=as_json)
+    _print_run(client.retry_run(client.run(run)["table"], run), as_json=as_json)
 
 
-def _asked(run: RunBody, *, as_json: bool) -> None:
+def _print_run(run: RunBody, *, as_json: bool) -> None:
     print(as_written(run) if as_json else run_line(run))
 
 
@@ -149,26 +149,30 @@ def lines(answer: Mapping[str, Any]) -> Iterator[str]:
         f"{answer['tables']} tables, {answer['failing']} cannot be observed, {answer['paused']} paused, "
         f"{answer['active_runs']} runs active"
     )
-    ran = [f"{one['runs']} {one['service']} {one['state'].lower()}" for one in answer["ran"]]
+    ran = [f"{total['runs']} {total['service']} {total['state'].lower()}" for total in answer["ran"]]
     more = "" if answer["runs_complete"] else ", and more"
     yield f"ran in the last day: {', '.join(ran) or 'nothing'}{more}"
     blocked = answer["blocked"]
-    yield f"blocked services: {sum(one['services'] for one in blocked)}"
-    for one in blocked[:_MOST_REASONS]:
-        yield f"  {one['code']}: {one['services']} on {one['tables']} tables, first {one['table']}. {one['cure']}"
+    yield f"blocked services: {sum(reason['services'] for reason in blocked)}"
+    for reason in blocked[:_MOST_REASONS]:
+        yield (
+            f"  {reason['code']}: {reason['services']} on {reason['tables']} tables, first {reason['table']}. "
+            f"{reason['cure']}"
+        )
     if len(blocked) > _MOST_REASONS:
         yield f"  and {len(blocked) - _MOST_REASONS} other reasons: --json has all"
-    if (held := next((one for one in blocked if one["code"] == "quarantined"), None)) is not None:
+    if (held := next((reason for reason in blocked if reason["code"] == "quarantined"), None)) is not None:
         yield f"in quarantine: {held['services']} services on {held['tables']} tables, first {held['table']}"
     would = answer["would_run"]
-    yield f"would run in mode act: {sum(one['tables'] for one in would)} services"
+    yield f"would run in mode act: {sum(forecast['tables'] for forecast in would)} services"
     yield from map(_would_run, would[:_MOST_SERVICES])
     if left := would[_MOST_SERVICES:]:
-        yield f"  and {sum(one['tables'] for one in left)} runs of {', '.join(one['service'] for one in left)}"
+        services = ", ".join(forecast["service"] for forecast in left)
+        yield f"  and {sum(forecast['tables'] for forecast in left)} runs of {services}"
     approvals = answer["approvals"]
     yield f"approvals that wait: {len(approvals)}"
-    for one in approvals[:_MOST_APPROVALS]:
-        yield f"  {one['table']} {one['service']}: {one['files']} files"
+    for approval in approvals[:_MOST_APPROVALS]:
+        yield f"  {approval['table']} {approval['service']}: {approval['files']} files"
     if others := answer["foreign_services"]:
         first = others[0]
         newest = f"{first['service']} {first['instant']}"
@@ -176,15 +180,17 @@ def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield f"writes that failed: {answer['writer_failures']}, {answer['writer_failures_near_us']} of them met a run"
 
 
-def _would_run(one: Mapping[str, Any]) -> str:
-    facts = [f"reads {_files(one['read_files'], one['read_bytes'])}"] if one["read_files"] else []
-    facts += [f"writes {one['write_files']} files"] if one["write_files"] else []
-    facts += [f"deletes {_files(one['delete_files'], one['delete_bytes'])}"] if one["delete_files"] else []
-    facts += [f"{one['versions']} versions go"] if one["versions"] else []
-    with_past = one["tables"] - one["unknown"]
-    facts += [f"about {span(one['seconds'])}, {one['core_seconds']:g} core-seconds"] if with_past else []
-    facts += [f"no past for {one['unknown']} of them"] if one["unknown"] else []
-    return f"  {one['service']} on {one['tables']} tables: {'; '.join(facts)}"
+def _would_run(forecast: Mapping[str, Any]) -> str:
+    facts = [f"reads {_files(forecast['read_files'], forecast['read_bytes'])}"] if forecast["read_files"] else []
+    facts += [f"writes {forecast['write_files']} files"] if forecast["write_files"] else []
+    facts += (
+        [f"deletes {_files(forecast['delete_files'], forecast['delete_bytes'])}"] if forecast["delete_files"] else []
+    )
+    facts += [f"{forecast['versions']} versions go"] if forecast["versions"] else []
+    with_past = forecast["tables"] - forecast["unknown"]
+    facts += [f"about {span(forecast['seconds'])}, {forecast['core_seconds']:g} core-seconds"] if with_past else []
+    facts += [f"no past for {forecast['unknown']} of them"] if forecast["unknown"] else []
+    return f"  {forecast['service']} on {forecast['tables']} tables: {'; '.join(facts)}"
 
 
 def _files(files: int, content: int) -> str:
@@ -225,10 +231,10 @@ def show_top(client: Client, *, once: bool) -> None:
         return
     from rich.live import Live  # noqa: PLC0415
 
-    asked = patient(lambda: _read(client))
+    read = patient(lambda: _read(client))
     with Live(console=terminal, auto_refresh=False, screen=True) as live:
         while True:
-            live.update(_frame(client, asked(), terminal.width), refresh=True)
+            live.update(_frame(client, read(), terminal.width), refresh=True)
             time.sleep(_EVERY_SECONDS)
 
 

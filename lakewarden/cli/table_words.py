@@ -93,8 +93,8 @@ def trigger(
     if end:
         end_rewrite(client, table, service, out=sys.stdout)
         return None
-    asked = rewrite_all if rewrite else run_service
-    return asked(client, table, service, dry_run=dry_run, as_json=as_json, out=sys.stdout)
+    command = rewrite_all if rewrite else run_service
+    return command(client, table, service, dry_run=dry_run, as_json=as_json, out=sys.stdout)
 
 
 _DECISIONS = (
@@ -117,8 +117,8 @@ def decisions(
     """List the past decisions on a table, the newest first. `explain --at` prints those of one moment."""
     client = client_of(url, key_file)
 
-    def page(**known: Any) -> Any:
-        return about_table(client, table, lambda: client.decisions(table, **known))
+    def page(**query: Any) -> Any:
+        return about_table(client, table, lambda: client.decisions(table, **query))
 
     show_list(page, _DECISIONS, limit=limit, as_json=as_json, empty="no decision is kept", service=service)
 
@@ -150,12 +150,12 @@ def timeline(
 ) -> None:
     """List the active instants of a table, the newest first."""
     client = client_of(url, key_file)
-    asked: Mapping[str, Any] = {"action": action, "pending": pending, "ours": ours, "archived": archived or None}
+    filters: Mapping[str, Any] = {"action": action, "pending": pending, "ours": ours, "archived": archived or None}
 
-    def page(**known: Any) -> Any:
-        return about_table(client, table, lambda: client.timeline(table, **known))
+    def page(**query: Any) -> Any:
+        return about_table(client, table, lambda: client.timeline(table, **query))
 
-    show_list(page, _ENTRIES, limit=limit, as_json=as_json, empty="there is no such instant", **asked)
+    show_list(page, _ENTRIES, limit=limit, as_json=as_json, empty="there is no such instant", **filters)
 
 
 _PENDING = (
@@ -197,14 +197,14 @@ def policies(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json:
         return
     groups = {"": answer["settings"], **answer["services"]}
     items = [
-        {**one, "service": service, "name": name, "source": _said(one)}
-        for service, known in groups.items()
-        for name, one in known.items()
+        {**setting, "service": service, "name": name, "source": _source(setting)}
+        for service, settings in groups.items()
+        for name, setting in settings.items()
     ]
     show_items(items, _SETTINGS, empty="there is no setting")
 
 
-def _said(setting: Mapping[str, Any]) -> str:
+def _source(setting: Mapping[str, Any]) -> str:
     """Return the level of a setting, with its file and its line."""
     place = setting.get("place")
     return f"{setting['source']} ({place})" if place else str(setting["source"])

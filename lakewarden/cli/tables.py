@@ -30,17 +30,17 @@ def state_of(table: Mapping[str, Any]) -> str:
         return f"failing: {table['failure']}"
     if table.get("paused"):
         return f"paused: {table['paused']}"
-    decided = {name: one["decision"] for name, one in table["services"].items() if one.get("decision")}
-    blocked = [name for name, one in decided.items() if one["decision"] == "Blocked"]
+    decided = {name: service["decision"] for name, service in table["services"].items() if service.get("decision")}
+    blocked = [name for name, decision in decided.items() if decision["decision"] == "Blocked"]
     if blocked:
         return f"blocked: {', '.join(blocked)}"
-    running = [name for name, one in table["services"].items() if one.get("active_run")]
+    running = [name for name, service in table["services"].items() if service.get("active_run")]
     if running:
         return f"runs: {', '.join(running)}"
-    due = [name for name, one in decided.items() if one["decision"] == "Due"]
+    due = [name for name, decision in decided.items() if decision["decision"] == "Due"]
     if due:
         return f"due: {', '.join(due)}"
-    would = [name for name, one in decided.items() if one["decision"] == "WouldRun"]
+    would = [name for name, decision in decided.items() if decision["decision"] == "WouldRun"]
     return f"would run: {', '.join(would)}" if would else "nothing due"
 
 
@@ -69,10 +69,10 @@ def list_tables(
     as_json: AsJson = False,
 ) -> None:
     """List the tables for which the key is a viewer."""
-    asked: Mapping[str, Any] = {"id": pattern, "format": format_name, "mode": mode, "label": label}
+    wide_filters: Mapping[str, Any] = {"id": pattern, "format": format_name, "mode": mode, "label": label}
     filters = {} if only is None else {only: True}
     page = client_of(url, key_file).tables
-    show_list(page, _COLUMNS, limit=limit, as_json=as_json, empty="there is no such table", **asked, **filters)
+    show_list(page, _COLUMNS, limit=limit, as_json=as_json, empty="there is no such table", **wide_filters, **filters)
 
 
 _SERVICES = (
@@ -96,8 +96,12 @@ def show_table(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_jso
     show_fields(fields | _of_writers(answer.get("writers")), {"observed_at": Kind.AGO, "last_commit_at": Kind.AGO})
     print()
     services = [
-        {**(one["decision"] or {"decision": None}), "name": name, **{k: one[k] for k in ("pending", "active_run")}}
-        for name, one in answer["services"].items()
+        {
+            **(service["decision"] or {"decision": None}),
+            "name": name,
+            **{k: service[k] for k in ("pending", "active_run")},
+        }
+        for name, service in answer["services"].items()
     ]
     show_items(services, _SERVICES, empty="no service has a policy")
 
@@ -135,10 +139,10 @@ def register_table(
     as_json: AsJson = False,
 ) -> None:
     """Register a table. The daemon keeps it in its store, and serves it at once, and after each restart."""
-    said = {"path": path, "id": id_, "format": format_name, "policy": policy, "mode": mode, "labels": _labels(label)}
-    asked = {**_entry(entry), **_said(said)}
-    answer = client_of(url, key_file).register_table(body=cast(RegisteredTableRequest, asked))
-    print(as_written(answer) if as_json else printable(_told(answer, "registered")))
+    options = {"path": path, "id": id_, "format": format_name, "policy": policy, "mode": mode, "labels": _labels(label)}
+    body = {**_entry(entry), **_without_none(options)}
+    answer = client_of(url, key_file).register_table(body=cast(RegisteredTableRequest, body))
+    print(as_written(answer) if as_json else printable(_outcome(answer, "registered")))
 
 
 @command(app, "change")
@@ -158,12 +162,12 @@ def change_table(
     base = {name: value for name, value in former.items() if name != "id"}
     if entry is not None:
         base = {"path": former["path"], "format": former.get("format"), **_entry(entry)}
-    said = {"policy": policy, "mode": mode, "labels": _labels(label)}
-    asked = {
-        name: value for name, value in {**base, **{k: v for k, v in said.items() if v}}.items() if value is not None
+    options = {"policy": policy, "mode": mode, "labels": _labels(label)}
+    body = {
+        name: value for name, value in {**base, **{k: v for k, v in options.items() if v}}.items() if value is not None
     }
-    answer = client.change_table(table, body=cast(ChangedTableRequest, asked))
-    print(as_written(answer) if as_json else printable(_told(answer, "changed")))
+    answer = client.change_table(table, body=cast(ChangedTableRequest, body))
+    print(as_written(answer) if as_json else printable(_outcome(answer, "changed")))
 
 
 @command(app, "remove")
@@ -175,9 +179,9 @@ def remove_table(table: Table, url: Url = DAEMON, key_file: KeyFile = None) -> N
 
 _REGISTRATIONS = (
     Column("ID", "id"),
-    Column("PATH", lambda one: one["entry"].get("path")),
-    Column("MODE", lambda one: one["entry"].get("mode")),
-    Column("POLICY", lambda one: one["entry"].get("policy")),
+    Column("PATH", lambda row: row["entry"].get("path")),
+    Column("MODE", lambda row: row["entry"].get("mode")),
+    Column("POLICY", lambda row: row["entry"].get("policy")),
     Column("BY", "registered_by"),
     Column("AT", "registered_at", Kind.AGO),
     Column("PROBLEM", "problem", Kind.STATE),
@@ -191,18 +195,18 @@ def list_registered(limit: Limit = 0, url: Url = DAEMON, key_file: KeyFile = Non
     show_list(page, _REGISTRATIONS, limit=limit, as_json=as_json, empty="no table is registered so")
 
 
-def _told(answer: Mapping[str, Any], done: str) -> str:
+def _outcome(answer: Mapping[str, Any], done: str) -> str:
     return f"{answer['id']} is {done}" + (f", and is not served: {answer['problem']}" if answer["problem"] else "")
 
 
-def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _labels(said: Sequence[str] | None) -> dict[str, str] | None:
-    if said is None:
+def _labels(labels: Sequence[str] | None) -> dict[str, str] | None:
+    if labels is None:
         return None
-    pairs = [one.partition("=") for one in said]
+    pairs = [label.partition("=") for label in labels]
     wrong = next((name for name, equal, value in pairs if not equal), None)
     if wrong is not None:
         raise PermanentError(f"--label {wrong}: write NAME=VALUE")

@@ -98,7 +98,7 @@ def listed(items: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, wid
 
 def show_fields(fields: Mapping[str, object], kinds: Mapping[str, Kind] | None = None) -> None:
     """Print one thing, a field a line. A field that is None is left out for people."""
-    known = kinds or {}
+    kind_of = kinds or {}
     if not sys.stdout.isatty():
         for name, value in fields.items():
             print(f"{name}\t{_raw(value)}")
@@ -110,7 +110,7 @@ def show_fields(fields: Mapping[str, object], kinds: Mapping[str, Kind] | None =
     table.add_column(overflow="fold")
     for name, value in fields.items():
         if value not in (None, "", [], {}):
-            table.add_row(name, cell(value, known.get(name, Kind.PLAIN), now))
+            table.add_row(name, cell(value, kind_of.get(name, Kind.PLAIN), now))
     console().print(table)
 
 
@@ -118,8 +118,8 @@ def cell(value: object, kind: Kind, now: datetime) -> Any:
     """Return a value as a terminal shows it."""
     from rich.text import Text  # noqa: PLC0415
 
-    said = printable(_said(value, kind, now), lines=True)
-    return Text(said, style=_STYLES.get(said.partition(" ")[0], "") if kind is Kind.STATE else "")
+    text = printable(_words(value, kind, now), lines=True)
+    return Text(text, style=_STYLES.get(text.partition(" ")[0], "") if kind is Kind.STATE else "")
 
 
 def _block(item: Mapping[str, Any], columns: Sequence[Column], now: datetime) -> Any:
@@ -130,7 +130,7 @@ def _block(item: Mapping[str, Any], columns: Sequence[Column], now: datetime) ->
     return Text("\n").join(lines)
 
 
-def _said(value: object, kind: Kind, now: datetime) -> str:
+def _words(value: object, kind: Kind, now: datetime) -> str:
     from lakewarden.service.reporting.forecasts import size, span  # noqa: PLC0415
 
     match kind, value:
@@ -162,7 +162,7 @@ def _plain(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case dict():
-            return ", ".join(f"{name}={_plain(one)}" for name, one in value.items())
+            return ", ".join(f"{name}={_plain(member)}" for name, member in value.items())
         case list() | tuple():
             return ", ".join(map(_plain, value))
     return str(value)
@@ -173,27 +173,27 @@ def _raw(value: object) -> str:
 
 
 def show_list(
-    page: Callable[..., Any], columns: Sequence[Column], *, limit: int, as_json: bool, empty: str, **asked: Any
+    page: Callable[..., Any], columns: Sequence[Column], *, limit: int, as_json: bool, empty: str, **filters: Any
 ) -> None:
     """Print the items of a list, at most `limit` of them; 0 means all. Each item is as the API sends it. In JSON `next`
     is the cursor of the items after these.
     """
     from lakewarden.service.commands.explain import as_written  # noqa: PLC0415
 
-    answer = whole(page, limit=limit, **asked)
+    answer = whole(page, limit=limit, **filters)
     if as_json:
         print(as_written(answer))
     else:
         show_items(answer["items"], columns, empty=empty)
 
 
-def whole(page: Callable[..., Any], *, limit: int, **asked: Any) -> dict[str, Any]:
+def whole(page: Callable[..., Any], *, limit: int, **filters: Any) -> dict[str, Any]:
     """Return up to `limit` items of a list as one page; 0 means all. Raises StrangeError if a page leads to itself."""
     items: list[Any] = []
     after = None
     while True:
         most = min(limit - len(items), Client.PAGE) if limit else Client.PAGE
-        answer = page(**asked, limit=most, after=after)
+        answer = page(**filters, limit=most, after=after)
         items += answer["items"]
         following = answer.get("next")
         if following is None or (limit and len(items) >= limit):
@@ -211,42 +211,42 @@ _T = TypeVar("_T")
 
 def watch_runs(ask: Callable[[], Sequence[RunBody]], columns: Sequence[Column]) -> NoReturn:
     """Show runs until Ctrl-C. Raises ClientError, also if no daemon answers for half a minute."""
-    asked = patient(ask)
+    read_runs = patient(ask)
     if not sys.stdout.isatty():
-        _changes(asked)
+        _changes(read_runs)
     from rich.live import Live  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     terminal = console()
     with Live(console=terminal, auto_refresh=False) as live:
         while True:
-            runs = asked()
-            shown = listed(runs, columns, width=terminal.width) if runs else Text("there is no such run")
-            live.update(shown, refresh=True)
+            runs = read_runs()
+            view = listed(runs, columns, width=terminal.width) if runs else Text("there is no such run")
+            live.update(view, refresh=True)
             time.sleep(_EVERY_SECONDS)
 
 
 def watch_run(ask: Callable[[], RunBody], *, quiet: bool) -> RunBody:
     """Show a run until it has ended, and return it. Raises as `watch_runs` does."""
-    asked = patient(ask)
-    said = None
+    read_run = patient(ask)
+    last = None
     while True:
-        run = asked()
-        if (line := _line(run)) != said and not quiet:
+        run = read_run()
+        if (line := _line(run)) != last and not quiet:
             print(line, flush=True)
-            said = line
+            last = line
         if run["ended_at"] is not None:
             return run
         time.sleep(_EVERY_SECONDS)
 
 
 def _changes(ask: Callable[[], Sequence[RunBody]]) -> NoReturn:
-    said: dict[str, str] = {}
+    lines: dict[str, str] = {}
     while True:
         for run in reversed(ask()):
-            if said.get(run["id"]) != (line := _line(run)):
+            if lines.get(run["id"]) != (line := _line(run)):
                 print(line, flush=True)
-                said[run["id"]] = line
+                lines[run["id"]] = line
         time.sleep(_EVERY_SECONDS)
 
 
@@ -262,7 +262,7 @@ def patient(ask: Callable[[], _T]) -> Callable[[], _T]:
     """
     left = 0
 
-    def asked() -> _T:
+    def read() -> _T:
         nonlocal left
         while True:
             try:
@@ -276,4 +276,4 @@ def patient(ask: Callable[[], _T]) -> Callable[[], _T]:
                 left = _PATIENCE
                 return answer
 
-    return asked
+    return read

@@ -77,26 +77,26 @@ def _misfits_of_list(value: Any, kind: Any, at: str) -> Iterator[str]:
     if not isinstance(value, list):
         yield f"{at} is {_named(value)}"
         return
-    for number, one in enumerate(value):
-        yield from _misfits(one, kind, f"{at}[{number}]")
+    for number, member in enumerate(value):
+        yield from _misfits(member, kind, f"{at}[{number}]")
 
 
 def _misfits_of_map(value: Any, kind: Any, at: str) -> Iterator[str]:
     if not isinstance(value, Mapping):
         yield f"{at} is {_named(value)}"
         return
-    for one in value.values():
-        yield from _misfits(one, kind, f"{at}[...]")
+    for member in value.values():
+        yield from _misfits(member, kind, f"{at}[...]")
 
 
 @cache
 def _fields(kind: Any) -> Mapping[str, tuple[Any, bool]]:
     """Return the type of each field of a body, and whether the field is required."""
-    found = {}
+    fields = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         optional = get_origin(hint) is NotRequired
-        found[name] = (get_args(hint)[0] if optional else hint, not optional)
-    return found
+        fields[name] = (get_args(hint)[0] if optional else hint, not optional)
+    return fields
 
 
 def _is_plain(value: Any, kind: Any) -> bool:
@@ -265,12 +265,12 @@ class Transport:
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
-        found = self._answer(request) if method == "GET" else self._patiently(request)
+        content = self._answer(request) if method == "GET" else self._patiently(request)
         if answer is None:
             return cast(_T, None)
-        if (wrong := misfit(found, answer)) is not None:
+        if (wrong := misfit(content, answer)) is not None:
             raise StrangeError(f"the program at {self.url} is no Lakewarden daemon of this version: {wrong}")
-        return cast(_T, found)
+        return cast(_T, content)
 
     def _patiently(self, request: urllib.request.Request) -> Any:
         """Return the answer to a request that acts. It is sent again if the connection broke before the answer."""
@@ -286,10 +286,10 @@ class Transport:
     def _answer(self, request: urllib.request.Request) -> Any:
         within = min(self._timeout, _READ_SECONDS) if request.method == "GET" else self._timeout
         try:
-            with _OPENER.open(request, timeout=within) as found:
-                if found.status == HTTPStatus.NO_CONTENT:
+            with _OPENER.open(request, timeout=within) as response:
+                if response.status == HTTPStatus.NO_CONTENT:
                     return None
-                content = found.read(_MOST_BYTES + 1)
+                content = response.read(_MOST_BYTES + 1)
             if len(content) > _MOST_BYTES:
                 raise StrangeError(f"the answer of the program at {self.url} is larger than {_MOST_BYTES} bytes")
             return json.loads(content)
@@ -313,13 +313,13 @@ class Transport:
             problem = None
         if misfit(problem, ProblemBody) is not None:
             return StrangeError(f"the program at {self.url} is no Lakewarden daemon ({refusal.code})")
-        said = "; ".join(part for part in (problem["detail"], problem.get("remedy")) if part)
+        sentence = "; ".join(part for part in (problem["detail"], problem.get("remedy")) if part)
         kind = _ERRORS.get(refusal.code, StrangeError)
-        return kind(f"the daemon at {self.url} says: {said}", status=refusal.code, problem=problem)
+        return kind(f"the daemon at {self.url} says: {sentence}", status=refusal.code, problem=problem)
 
     def _address(self, path: str, query: Mapping[str, Any] | None) -> str:
-        asked = {name: _written(value) for name, value in (query or {}).items() if value is not None}
-        return f"{self.url}{path}{'?' if asked else ''}{urllib.parse.urlencode(asked, doseq=True)}"
+        parameters = {name: _written(value) for name, value in (query or {}).items() if value is not None}
+        return f"{self.url}{path}{'?' if parameters else ''}{urllib.parse.urlencode(parameters, doseq=True)}"
 
     @staticmethod
     def _quoted(part: str) -> str:
@@ -330,9 +330,9 @@ class Transport:
         """Yield the items of all pages. Raises StrangeError if a page leads to itself."""
         after = None
         while True:
-            found = page(after)
-            yield from found["items"]
-            following = found.get("next")
+            body = page(after)
+            yield from body["items"]
+            following = body.get("next")
             if following is None:
                 return
             if following == after:

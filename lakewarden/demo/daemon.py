@@ -193,10 +193,10 @@ class DaemonProcess:
         Raises TemporaryError if the command fails.
         """
         command = self._command("writer-options", table, "--engine", engine, "--json")
-        told = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
-        if told.returncode != 0:
-            raise TemporaryError(f"there are no writer options: {told.stderr}", delay=timedelta(seconds=1))
-        return {option["key"]: option["value"] for option in json.loads(told.stdout)["options"]}
+        process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+        if process.returncode != 0:
+            raise TemporaryError(f"there are no writer options: {process.stderr}", delay=timedelta(seconds=1))
+        return {option["key"]: option["value"] for option in json.loads(process.stdout)["options"]}
 
     @property
     def page(self) -> str:
@@ -217,8 +217,8 @@ class DaemonProcess:
 
     def runs(self) -> list[RunBody]:
         """Return all runs, the newest first. Raises TemporaryError if the daemon does not answer."""
-        found = json.loads(self._ask(self._api, f"/v1/runs?limit={_MOST_RUNS}"))["items"]
-        return [RunBody.model_validate(run) for run in found]
+        rows = json.loads(self._ask(self._api, f"/v1/runs?limit={_MOST_RUNS}"))["items"]
+        return [RunBody.model_validate(run) for run in rows]
 
     def hooks_accepted(self) -> int:
         """Return how many commit hooks it has taken. Raises TemporaryError if the daemon does not answer."""
@@ -302,11 +302,11 @@ class DaemonProcess:
 
 def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with `more` added to it. If both have a mapping under a key, these are merged in the same way."""
-    found = dict(base)
+    copy = dict(base)
     for key, value in more.items():
-        below = found.get(key)
-        found[key] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return found
+        below = copy.get(key)
+        copy[key] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return copy
 
 
 def _message(content: str, status: int) -> str:

@@ -82,8 +82,8 @@ class Environment:
         """Start the writer, which creates the table, with arguments of its own, and with options over those that
         Lakewarden asks for.
         """
-        told = json.dumps({**daemon.writer_options(), **more_options}, indent=2)
-        self.options.write_text(told, encoding="utf-8")
+        text = json.dumps({**daemon.writer_options(), **more_options}, indent=2)
+        self.options.write_text(text, encoding="utf-8")
         told_of_table = self.format_demo.writer_arguments(self.directory)
         told_of_record = ("--record", str(self.record), "--options", str(self.options))
         return self.start("writer", self.format_demo.writer, *told_of_table, *told_of_record, *arguments)

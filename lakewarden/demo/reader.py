@@ -43,12 +43,12 @@ class Query:
     asked_again: bool = False
 
 
-def count_wrong_rows(found: Mapping[str, Row], expected: Mapping[str, Row]) -> int:
+def count_wrong_rows(rows: Mapping[str, Row], expected: Mapping[str, Row]) -> int:
     """Return the number of keys that are missing, surplus, or with another value than expected."""
-    return sum(found.get(key) != expected.get(key) for key in found.keys() | expected.keys())
+    return sum(rows.get(key) != expected.get(key) for key in rows.keys() | expected.keys())
 
 
-def complaint(found: Mapping[str, Row], *, before: tuple[Batch, ...], after: tuple[Batch, ...]) -> str:
+def complaint(rows: Mapping[str, Row], *, before: tuple[Batch, ...], after: tuple[Batch, ...]) -> str:
     """Return what is wrong with an answer, given a writer's record before and after the query. Empty if nothing is
     wrong.
 
@@ -57,15 +57,15 @@ def complaint(found: Mapping[str, Row], *, before: tuple[Batch, ...], after: tup
     """
     oldest = len([batch for batch in before if batch.ending is Ending.ACKNOWLEDGED])
     attempts = [batch for batch in after if batch.ending is not Ending.FAILED]
-    wrong = [count_wrong_rows(found, rows_after(attempts[:n])) for n in range(oldest, len(attempts) + 1)]
+    wrong = [count_wrong_rows(rows, rows_after(attempts[:n])) for n in range(oldest, len(attempts) + 1)]
     if 0 in wrong:
         return ""
     return f"{min(wrong)} rows differ from every commit between {oldest} and {len(attempts)}"
 
 
-def complaints(found: Mapping[str, Row], *, before: Sequence[Record], after: Sequence[Record]) -> str:
+def complaints(rows: Mapping[str, Row], *, before: Sequence[Record], after: Sequence[Record]) -> str:
     """Return what is wrong with an answer if each of several writers has keys of its own. Empty if nothing is wrong."""
-    strangers = dict(found)
+    strangers = dict(rows)
     wrong = []
     for earlier, later in zip(before, after, strict=True):
         keys = {row.key for batch in later.batches for row in batch.rows}
@@ -95,12 +95,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_on(
-    read: Callable[[], TableRows], asked: argparse.Namespace, *, passes: Callable[[Exception], bool] = lambda _: False
+    read: Callable[[], TableRows],
+    arguments: argparse.Namespace,
+    *,
+    passes: Callable[[Exception], bool] = lambda _: False,
 ) -> None:
     """Query until told to stop, or until the process that started this one is gone. `read` makes one query. If its
     error `passes` by itself, the query is repeated once.
     """
-    _Reader(read, records=asked.record, queries=asked.queries, passes=passes).read_on(pause_seconds=asked.pause)
+    _Reader(read, records=arguments.record, queries=arguments.queries, passes=passes).read_on(
+        pause_seconds=arguments.pause
+    )
 
 
 class _Reader:
@@ -135,14 +140,14 @@ class _Reader:
         before = self._written()
         begun = time.monotonic()
         try:
-            found, asked_again = self._answer()
+            answer, asked_again = self._answer()
         except Exception as error:  # noqa: BLE001 - the edge of the reader's loop: recorded, and counted as a failure
             return Query(seconds=time.monotonic() - begun, failure=f"{type(error).__name__}: {error}")
         return Query(
-            rows=len(found.rows),
-            counted=found.counted,
+            rows=len(answer.rows),
+            counted=answer.counted,
             seconds=time.monotonic() - begun,
-            failure=complaints(found.rows, before=before, after=self._written()),
+            failure=complaints(answer.rows, before=before, after=self._written()),
             asked_again=asked_again,
         )
 

@@ -72,29 +72,29 @@ class Report:
 
     def disturbances(self) -> list[str]:
         """Return what was disturbed, one sentence each."""
-        found = []
+        sentences = []
         if self.rows_wrong:
-            found.append(f"{self.rows_wrong} of {self.rows_expected} rows are wrong")
+            sentences.append(f"{self.rows_wrong} of {self.rows_expected} rows are wrong")
         if self.writer.failures:
-            found.append(f"{self.writer.failures} commits of the writer failed: {'; '.join(self.writer.reasons)}")
+            sentences.append(f"{self.writer.failures} commits of the writer failed: {'; '.join(self.writer.reasons)}")
         if self.reader.failures:
-            found.append(f"{self.reader.failures} queries of the reader failed")
-        return found
+            sentences.append(f"{self.reader.failures} queries of the reader failed")
+        return sentences
 
     def shortcomings(self) -> list[str]:
         """Return what the demo promised and did not show, one sentence each. Empty is success."""
-        found = self.disturbances()
+        sentences = self.disturbances()
         for service in self.promised:
             if not self.services.get(service, ServiceTally()).succeeded:
-                found.append(f"no {service} succeeded")
-        return found
+                sentences.append(f"no {service} succeeded")
+        return sentences
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for programs."""
-        found = asdict(self)
-        counted: dict[str, Any] = found.pop("counted")
-        del found["promised"]
-        return {**found, **counted}
+        document = asdict(self)
+        counted: dict[str, Any] = document.pop("counted")
+        del document["promised"]
+        return {**document, **counted}
 
     def write(self, path: Path) -> None:
         """Write it as JSON."""

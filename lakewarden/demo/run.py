@@ -110,8 +110,8 @@ class DemoRun:
 
 def _has_nothing_to_do(state: DemoState, service: Service) -> bool:
     """Whether the newest decision on a service is that it has nothing to do. Then a request for it is refused."""
-    found = state.table.services.get(service.value) if state.table else None
-    return found is not None and found.decision is not None and found.decision.decision == NotDue.__name__
+    status = state.table.services.get(service.value) if state.table else None
+    return status is not None and status.decision is not None and status.decision.decision == NotDue.__name__
 
 
 # What the demos have in common whose table is a folder: it is named by its path, and needs no more settings.

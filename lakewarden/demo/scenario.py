@@ -31,11 +31,11 @@ def run(format_demo: FormatDemo, seconds: int, report: Path | None) -> int:
         with interruption.at_once():
             bundles.fetch((format_demo.format,), say=console.print)
         with Environment(directory, format_demo) as environment, screen_on(console) as screen:
-            found = _run(environment, DemoRun(environment, screen, interruption), seconds)
+            outcome = _run(environment, DemoRun(environment, screen, interruption), seconds)
         if report is not None:
-            found.write(report)
-        _tell(console, found, format_demo.counted)
-        return 1 if found.shortcomings() else 0
+            outcome.write(report)
+        _tell(console, outcome, format_demo.counted)
+        return 1 if outcome.shortcomings() else 0
 
     return run_in_directory("demo", console, run_demo)
 
@@ -65,13 +65,13 @@ def _run(environment: Environment, demo_run: DemoRun, seconds: int) -> Report:
 
 def _report(environment: Environment, demo_run: DemoRun, last: DemoState) -> Report:
     expected = last.record.expected_rows()
-    found = environment.format_demo.read(environment.directory)
+    contents = environment.format_demo.read(environment.directory)
     last = demo_run.observer.look(last.phase)
-    ends = {**found.counted, **environment.format_demo.count_stored(environment.directory)}
+    ends = {**contents.counted, **environment.format_demo.count_stored(environment.directory)}
     return Report(
         rows_expected=len(expected),
-        rows_found=len(found.rows),
-        rows_wrong=count_wrong_rows(found.rows, expected),
+        rows_found=len(contents.rows),
+        rows_wrong=count_wrong_rows(contents.rows, expected),
         writer=WriterTally.of(last.record),
         reader=ReaderTally(queries=len(last.queries), failures=last.failed_queries),
         services=_services(last),

@@ -199,8 +199,8 @@ def _writer(state: DemoState) -> str:
 
 def _reader(state: DemoState) -> str:
     last = state.queries[-1] if state.queries else None
-    found = f", the last found {last.rows} rows in {last.seconds * 1000:.0f} ms" if last else ""
-    return f"{len(state.queries)} queries, {state.failed_queries} failed{found}"
+    newest = f", the last found {last.rows} rows in {last.seconds * 1000:.0f} ms" if last else ""
+    return f"{len(state.queries)} queries, {state.failed_queries} failed{newest}"
 
 
 def _grid(*headings: str) -> Grid:

@@ -41,8 +41,8 @@ class ClusterApplication:
     def from_text(cls, text: str) -> ClusterApplication:
         """Return what `to_text` wrote. Raises ValueError for anything else."""
         try:
-            said = json.loads(text)
-            made = cls(**{**said, "kind": ClusterKind(said["kind"])})
+            fields = json.loads(text)
+            made = cls(**{**fields, "kind": ClusterKind(fields["kind"])})
             words = (made.master, made.application, made.web_ui or "")
             if all(isinstance(word, str) for word in words) and 0 < made.executors_end_within < math.inf:
                 return made

@@ -142,8 +142,8 @@ class SparkProfile(Settings):
     @classmethod
     def _known_to_spark(cls, value: str) -> str:
         if _MASTER.fullmatch(value) is None:
-            known = "local[*], local[2], yarn, spark://host:7077 or k8s://host:6443"
-            raise ValueError(f"{shown(value)} is no master that Spark knows: write one like {known}")
+            examples = "local[*], local[2], yarn, spark://host:7077 or k8s://host:6443"
+            raise ValueError(f"{shown(value)} is no master that Spark knows: write one like {examples}")
         return value
 
     @field_validator("master_ui")
@@ -188,7 +188,7 @@ class SparkProfile(Settings):
     @field_validator("conf")
     @classmethod
     def _nothing_we_own(cls, value: dict[str, str]) -> dict[str, str]:
-        for key, said in value.items():
+        for key, setting in value.items():
             if not key.startswith("spark."):
                 raise ValueError(
                     f"{shown(key)} is ignored by Spark: its keys begin with spark., Hadoop's with spark.hadoop."
@@ -196,7 +196,7 @@ class SparkProfile(Settings):
             if key in _OURS:
                 instead = _OURS[key]
                 raise ValueError(f"{key} is set by Lakewarden itself: {f'use {instead}' if instead else 'remove it'}")
-            if key.endswith(".extraJavaOptions") and "-Xmx" in said:
+            if key.endswith(".extraJavaOptions") and "-Xmx" in setting:
                 raise ValueError(f"{key} holds -Xmx, which Spark refuses: use memory instead")
         return value
 
@@ -254,13 +254,13 @@ def counted_deadline(conf: Mapping[str, str]) -> timedelta:
     Raises ValueError if a value is none that Spark reads.
     """
     written = conf.get(INTERVAL, f"{_INTERVAL_MS}ms")
-    found = _TIME.fullmatch(written.lower())
-    if found is None or found[2] not in _MS or float(found[1]) * _MS[found[2]] < 1:
+    match = _TIME.fullmatch(written.lower())
+    if match is None or match[2] not in _MS or float(match[1]) * _MS[match[2]] < 1:
         raise ValueError(f"{INTERVAL}: {shown(written)} is no time: write one like 2s")
     failures = conf.get(FAILURES, str(_MOST_FAILURES)).strip()
     if not failures.isascii() or not failures.isdigit() or not 1 <= int(failures[:9]) <= 1000:
         raise ValueError(f"{FAILURES}: {shown(failures)} is no number of heartbeats: write 1 to 1000")
-    return timedelta(milliseconds=float(found[1]) * _MS[found[2]]) * (int(failures) + 1)
+    return timedelta(milliseconds=float(match[1]) * _MS[match[2]]) * (int(failures) + 1)
 
 
 def executors_end_within(conf: Mapping[str, str]) -> timedelta:
@@ -292,10 +292,10 @@ def masters(master: str) -> Sequence[tuple[str, int]]:
     """Return the host and port of each standalone master in a URL such as `spark://one:7077,two:7077`. Raises
     ValueError.
     """
-    found = [part.rpartition(":") for part in master.removeprefix("spark://").split(",")]
-    if not all(host and port.isdigit() and 0 < int(port) < 65536 for host, _, port in found):
+    parts = [part.rpartition(":") for part in master.removeprefix("spark://").split(",")]
+    if not all(host and port.isdigit() and 0 < int(port) < 65536 for host, _, port in parts):
         raise ValueError(f"{shown(master)} is no standalone master: write one like spark://host:7077")
-    return [(host.strip("[]"), int(port)) for host, _, port in found]
+    return [(host.strip("[]"), int(port)) for host, _, port in parts]
 
 
 class MissingExecutors:

@@ -45,7 +45,7 @@ class Listener:
     def poll_failed(self, table: Table, reason: str) -> None:
         """Note that a table could not be observed."""
 
-    def discovered(self, source: str, found: FoundTables) -> None:
+    def discovered(self, source: str, listing: FoundTables) -> None:
         """Note that a source has answered."""
 
     def discovery_failed(self, source: str, reason: str) -> None:
@@ -120,10 +120,10 @@ class Listeners(Listener):
         for listener in self._listeners:
             listener.poll_failed(table, reason)
 
-    def discovered(self, source: str, found: FoundTables) -> None:
+    def discovered(self, source: str, listing: FoundTables) -> None:
         """Pass it on."""
         for listener in self._listeners:
-            listener.discovered(source, found)
+            listener.discovered(source, listing)
 
     def discovery_failed(self, source: str, reason: str) -> None:
         """Pass it on."""

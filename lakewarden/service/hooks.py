@@ -65,18 +65,18 @@ def _event(headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, Any], 
         raise MalformedHookError("the event's data is not JSON") from wrong
 
 
-def _named_by(said: Mapping[str, Any]) -> Iterator[str]:
+def _named_by(attributes: Mapping[str, Any]) -> Iterator[str]:
     """Yield the identifiers of the tables in attributes or data, in all known forms."""
-    name = said.get("table_name", said.get("name"))
+    name = attributes.get("table_name", attributes.get("name"))
     if isinstance(name, str):
-        yield from _identifier(said.get("namespace"), name)
+        yield from _identifier(attributes.get("namespace"), name)
     for key in ("table_identifier", "identifier", "source", "destination"):
-        match said.get(key):
+        match attributes.get(key):
             case [*levels, str(table)]:
                 yield from _identifier(levels, table)
             case {"namespace": namespace, "name": str(table)}:
                 yield from _identifier(namespace, table)
-    changes = said.get("table-changes")
+    changes = attributes.get("table-changes")
     for change in changes if isinstance(changes, list) else ():
         yield from _named_by(_object(change))
 
@@ -87,8 +87,8 @@ def _identifier(namespace: object, table: str) -> Iterable[str]:
     return (identifier_of(namespace, table),) if isinstance(namespace, str) else ()
 
 
-def _object(said: object) -> Mapping[str, Any]:
-    return said if isinstance(said, dict) else {}
+def _object(member: object) -> Mapping[str, Any]:
+    return member if isinstance(member, dict) else {}
 
 
 # The registered tables, by the values of hints.
@@ -113,7 +113,7 @@ class KnownTables:
                 known_at = self._at.get(by_place(location))
                 return () if known_at is None else (known_at,)
             case Named(identifier=identifier, catalog=catalog):
-                known = self._named.get(identifier, {})
-                return tuple(table for name, table in known.items() if catalog in (None, name))
+                by_catalog = self._named.get(identifier, {})
+                return tuple(table for name, table in by_catalog.items() if catalog in (None, name))
             case _:
                 assert_never(hint)

@@ -129,12 +129,12 @@ def read_record(path: Path) -> Record:
     return Record(batches=tuple(batches.values()))
 
 
-def _read_entry(entry: Mapping[str, Any], known: Mapping[int, Batch]) -> Batch:
+def _read_entry(entry: Mapping[str, Any], batches: Mapping[int, Batch]) -> Batch:
     number = entry["batch"]
     if "begun" in entry:
         rows = tuple(Row(key=k, partition=p, value=v, deleted=d) for k, p, v, d in entry["rows"])
         return Batch(number=number, rows=rows, begun=datetime.fromisoformat(entry["begun"]))
-    begun = known[number]
+    begun = batches[number]
     ending = Ending.ACKNOWLEDGED if Ending.ACKNOWLEDGED in entry else Ending.FAILED
     return Batch(
         number=number,

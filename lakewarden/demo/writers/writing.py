@@ -67,7 +67,7 @@ def write_on(
             try:
                 committer.commit(batch, rows)
             except Exception as error:  # noqa: BLE001 - the edge of the writer's loop: recorded, counted, tried again
-                writer.failed(attempt, _told(error))
+                writer.failed(attempt, _text_of(error))
             else:
                 writer.acknowledged(attempt)
                 writing_time.start_counting()
@@ -75,7 +75,7 @@ def write_on(
             writing_time.sleep_until(earliest_next)
 
 
-def _told(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """Return the text of an error: its beginning, and the causes, which are far below in a Java stack trace."""
     text = str(error)
     causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
@@ -140,7 +140,7 @@ class WritingTime:
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._deadline: float | None = None
-        self._asked = False
+        self._is_ending = False
         self._parent = os.getppid()
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the process that started this one
@@ -153,7 +153,7 @@ class WritingTime:
     def goes_on(self) -> bool:
         """Whether another batch may begin."""
         in_time = self._deadline is None or time.monotonic() < self._deadline
-        return in_time and not self._asked and os.getppid() == self._parent
+        return in_time and not self._is_ending and os.getppid() == self._parent
 
     def sleep_until(self, moment: float) -> None:
         """Sleep until the monotonic `moment`, or until there is a reason to end."""
@@ -161,4 +161,4 @@ class WritingTime:
             time.sleep(min(left, 0.1))
 
     def _ask(self, _signal: int, _frame: FrameType | None) -> None:
-        self._asked = True
+        self._is_ending = True

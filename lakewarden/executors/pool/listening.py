@@ -75,7 +75,7 @@ class RunLogs:
         self._each = each
         self._total = total
         self._lock = threading.Lock()
-        self._known: OrderedDict[RunId, _Written] = OrderedDict()
+        self._open_logs: OrderedDict[RunId, _Written] = OrderedDict()
         self._since_pruned = 0
         self._pruning = threading.Lock()
 
@@ -84,10 +84,10 @@ class RunLogs:
         if not lines or _NAME.fullmatch(run) is None:
             return
         with self._lock, contextlib.suppress(OSError):
-            written = self._known.pop(run, None) or self._found(run)
-            self._known[run] = written
-            while len(self._known) > _OPEN:
-                self._known.popitem(last=False)
+            written = self._open_logs.pop(run, None) or self._extent(run)
+            self._open_logs[run] = written
+            while len(self._open_logs) > _OPEN:
+                self._open_logs.popitem(last=False)
             self._write(run, written, lines)
         if self._since_pruned > self._total // 8 and not self._pruning.locked():
             self._since_pruned = 0
@@ -97,14 +97,14 @@ class RunLogs:
         """Return lines with numbers above `after`, the oldest first. None if there is no log of the run here."""
         if _NAME.fullmatch(run) is None:
             return None
-        found: dict[int, LogLine] = {}
+        by_number: dict[int, LogLine] = {}
         there = False
         for part in (_TAIL, _OLDER, _HEAD):  # in the meantime the tail may become the older part, not the reverse
             with contextlib.suppress(OSError):
                 content = self._file(run, part).read_bytes()
                 there = True
-                found |= {line.number: line for line in _parsed(content) if line.number > after}
-        return [found[number] for number in sorted(found)[:limit]] if there else None
+                by_number |= {line.number: line for line in _parsed(content) if line.number > after}
+        return [by_number[number] for number in sorted(by_number)[:limit]] if there else None
 
     def last(self, run: RunId, *, limit: int) -> Sequence[LogLine] | None:
         """Return the last lines, the oldest first. None if there is no log of the run here.
@@ -114,16 +114,16 @@ class RunLogs:
         """
         if _NAME.fullmatch(run) is None:
             return None
-        found: dict[int, LogLine] = {}
+        lines: dict[int, LogLine] = {}
         there = False
         for part in (_TAIL, _OLDER, _HEAD):
             with contextlib.suppress(OSError):
                 content, whole = _end_of(self._file(run, part))
                 there = True
-                found |= {line.number: line for line in _parsed(content)}
-                if len(found) >= limit or not whole:
+                lines |= {line.number: line for line in _parsed(content)}
+                if len(lines) >= limit or not whole:
                     break
-        return [found[number] for number in sorted(found)[-limit:]] if there else None
+        return [lines[number] for number in sorted(lines)[-limit:]] if there else None
 
     def prune(self, before: datetime | None = None) -> int:
         """Delete logs without a line since `before`, and the oldest beyond the total size. Return how many."""
@@ -168,7 +168,7 @@ class RunLogs:
         if content:
             yield part, bytes(content)
 
-    def _found(self, run: RunId) -> _Written:
+    def _extent(self, run: RunId) -> _Written:
         """Return how far the log of a run goes, which an earlier daemon may have written."""
         number, sizes = 0, {}
         for part in (_HEAD, _OLDER, _TAIL):
@@ -182,19 +182,19 @@ class RunLogs:
 
     def _sizes(self) -> dict[str, tuple[float, int]]:
         """Return when each log was last written, and its size."""
-        found: dict[str, tuple[float, int]] = {}
+        sizes: dict[str, tuple[float, int]] = {}
         for folder, _, names in os.walk(self._folder):  # it passes over a folder that is gone meanwhile
             for name in names:
                 file = Path(folder, name)
                 with contextlib.suppress(OSError):
                     status = file.stat()
-                    newest, size = found.get(file.stem, (0.0, 0))
-                    found[file.stem] = max(newest, status.st_mtime), size + status.st_size
-        return found
+                    newest, size = sizes.get(file.stem, (0.0, 0))
+                    sizes[file.stem] = max(newest, status.st_mtime), size + status.st_size
+        return sizes
 
     def _delete(self, run: RunId) -> None:
         with self._lock:
-            self._known.pop(run, None)
+            self._open_logs.pop(run, None)
             for part in (_HEAD, _OLDER, _TAIL):
                 with contextlib.suppress(OSError):
                     self._file(run, part).unlink(missing_ok=True)
@@ -217,17 +217,17 @@ def _short(message: str) -> str:
 
 
 def _encoded(line: LogLine) -> bytes:
-    known = {name: value for name, value in asdict(line).items() if value not in (None, {})}
-    return json.dumps(known, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+    fields = {name: value for name, value in asdict(line).items() if value not in (None, {})}
+    return json.dumps(fields, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
 def _parsed(content: bytes) -> Iterator[LogLine]:
     """Yield the whole lines. The last one may be half written, and a power cut may leave anything."""
     for text in content.split(b"\n"):
         with contextlib.suppress(ValueError, TypeError):
-            known = json.loads(text)
-            if isinstance(known, dict) and isinstance(known.get("number"), int):
-                yield LogLine(**known)
+            entry = json.loads(text)
+            if isinstance(entry, dict) and isinstance(entry.get("number"), int):
+                yield LogLine(**entry)
 
 
 # What a worker and its JVM wrote to their common log, line by line, with the run that it names. Pure.
@@ -236,39 +236,39 @@ _KNOWN = frozenset({"ts", "level", "logger", "event", "message", "exception", "s
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
+class Message:
     """One line. `run` is the run that it names, if it names one."""
 
     line: LogLine
     run: RunId | None
 
 
-def said(text: str) -> Said:
+def message_of(text: str) -> Message:
     """Return what a line of a worker's log says, without credentials.
 
     The worker writes JSON with structlog. Anything else is a line of the JVM, or of another program that wrote to
     standard output or error.
     """
-    known = _object(text)
-    if known is None:
-        return Said(line=LogLine(source="jvm", message=_clean(text)), run=None)
-    message = str(known.get("message") or known.get("event") or "")
-    if trace := str(known.get("exception") or "").strip():
+    entry = _object(text)
+    if entry is None:
+        return Message(line=LogLine(source="jvm", message=_clean(text)), run=None)
+    message = str(entry.get("message") or entry.get("event") or "")
+    if trace := str(entry.get("exception") or "").strip():
         message = f"{message}\n{trace}"
-    return Said(
+    return Message(
         line=LogLine(
-            at=_text(known, "ts"),
-            source="jvm" if known.get("source") == "jvm" else "worker",
-            level=(_text(known, "level") or "").lower() or None,
-            logger=_text(known, "logger"),
+            at=_text(entry, "ts"),
+            source="jvm" if entry.get("source") == "jvm" else "worker",
+            level=(_text(entry, "level") or "").lower() or None,
+            logger=_text(entry, "logger"),
             message=_clean(message),
             fields={
                 printable(str(name)): REDACTED if names_a_secret(name) else _clean(str(value))
-                for name, value in known.items()
+                for name, value in entry.items()
                 if name not in _KNOWN and value is not None
             },
         ),
-        run=RunId(run) if (run := _text(known, "run")) else None,
+        run=RunId(run) if (run := _text(entry, "run")) else None,
     )
 
 
@@ -276,14 +276,14 @@ def _object(text: str) -> Mapping[str, Any] | None:
     if not text.startswith("{"):
         return None
     try:
-        known = json.loads(text)
+        entry = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return known if isinstance(known, dict) and ("event" in known or "message" in known) else None
+    return entry if isinstance(entry, dict) and ("event" in entry or "message" in entry) else None
 
 
-def _text(known: Mapping[str, Any], name: str) -> str | None:
-    value = known.get(name)
+def _text(entry: Mapping[str, Any], name: str) -> str | None:
+    value = entry.get(name)
     return printable(value) if isinstance(value, str) and value else None
 
 
@@ -371,27 +371,27 @@ class Listening:
         if not lines:
             return
         self._read_secrets()
-        found = [said(line) for line in lines]
+        messages = [message_of(line) for line in lines]
         by_run: dict[RunId, list[LogLine]] = {}
-        for one in found:
-            for run in self._owners(one, runs):
-                by_run.setdefault(run, []).append(one.line)
+        for message in messages:
+            for run in self._owners(message, runs):
+                by_run.setdefault(run, []).append(message.line)
         for run, of_run in by_run.items():
             self._add(run, of_run)
         if self._line is None:
             return
-        for one in found:
-            about = None if one.run is None else self._assignment(one.run)
-            self._line(WorkerLine(worker=name, line=one.line, about=about))
+        for message in messages:
+            about = None if message.run is None else self._assignment(message.run)
+            self._line(WorkerLine(worker=name, line=message.line, about=about))
 
     def _add(self, run: RunId, lines: Sequence[LogLine]) -> None:
         if self._logs is not None:
             self._logs.add(run, lines)
 
-    def _owners(self, one: Said, runs: Collection[RunId]) -> Collection[RunId]:
-        if one.run is None:
+    def _owners(self, message: Message, runs: Collection[RunId]) -> Collection[RunId]:
+        if message.run is None:
             return runs
-        return [] if self._assignment(one.run) is None else [one.run]
+        return [] if self._assignment(message.run) is None else [message.run]
 
     def _assignment(self, run: RunId) -> Assignment | None:
         with self._assigning:
@@ -406,12 +406,12 @@ class Listening:
                 place.value()
 
 
-def _remember(known: OrderedDict[_K, _V], more: Mapping[_K, _V]) -> None:
+def _remember(memory: OrderedDict[_K, _V], more: Mapping[_K, _V]) -> None:
     for key, value in more.items():
-        known[key] = value
-        known.move_to_end(key)
-    while len(known) > _REMEMBERED:
-        known.popitem(last=False)
+        memory[key] = value
+        memory.move_to_end(key)
+    while len(memory) > _REMEMBERED:
+        memory.popitem(last=False)
 
 
 def _secrets_in(value: Any, *, secret: bool = False) -> Iterator[Secret]:
@@ -420,10 +420,10 @@ def _secrets_in(value: Any, *, secret: bool = False) -> Iterator[Secret]:
         case {"env": str() | None as env, "file": str() | None as file}:
             yield Secret.model_construct(env=env, file=Path(file or ""))  # even if it is none, nothing is raised
         case dict():
-            for key, one in value.items():
-                yield from _secrets_in(one, secret=names_a_secret(str(key)))
+            for key, member in value.items():
+                yield from _secrets_in(member, secret=names_a_secret(str(key)))
         case list():
-            for one in value:
-                yield from _secrets_in(one, secret=secret)
+            for member in value:
+                yield from _secrets_in(member, secret=secret)
         case str() if secret:
             hide(value)

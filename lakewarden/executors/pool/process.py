@@ -253,10 +253,10 @@ def _end_bearers(marks: Collection[str]) -> bool:
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     dying: set[ProcessIdentity] = set()
     while marks:
-        found = {identity for process in psutil.process_iter() if (identity := _kill_if_bearing(process, marks))}
-        if found - dying:
-            log.warning("leftover_processes_ended", processes=sorted(each.pid for each in found))
-        dying = {identity for identity in dying | found if not identity.is_proved_dead()}
+        bearers = {identity for process in psutil.process_iter() if (identity := _kill_if_bearing(process, marks))}
+        if bearers - dying:
+            log.warning("leftover_processes_ended", processes=sorted(each.pid for each in bearers))
+        dying = {identity for identity in dying | bearers if not identity.is_proved_dead()}
         if not dying:
             return False
         if time.monotonic() > deadline:

@@ -150,8 +150,8 @@ class WorkerPool:
 
     def _largest(self, serving: Sequence[LivingWorker]) -> int | None:
         rooms = [worker.room(self._profile.plans_at_once) for worker in serving if worker.free > 0]
-        known = [room for room in rooms if room is not None]
-        return max(known) if known and len(known) == len(rooms) else None
+        limits = [room for room in rooms if room is not None]
+        return max(limits) if limits and len(limits) == len(rooms) else None
 
     def need(self, runs: int) -> None:
         """Say how many runs wait for a slot. Their keepers start workers for them."""
@@ -324,7 +324,9 @@ class WorkerPool:
                             worker.wear.weighed(frame.rss_bytes)
                             for run in worker.runs.intersection(frame.advanced):
                                 worker.watchdog.advanced(run, self._clock.monotonic())
-                            worker.progress = {one.run: one for one in frame.progress if one.run in worker.runs}
+                            worker.progress = {
+                                progress.run: progress for progress in frame.progress if progress.run in worker.runs
+                            }
                     case Unable():
                         with self._lock:
                             worker.unable = frame
@@ -389,8 +391,8 @@ class WorkerPool:
         if not worker.stopping:
             log.warning("session_worker_gone", worker=worker.name, reason=reason, runs_lost=len(lost))
         for run in lost:
-            told = f"session worker {worker.name} is gone: {reason}"
-            self._tell(Lost(run=run, reason=told, blame=worker.blame(run)))
+            message = f"session worker {worker.name} is gone: {reason}"
+            self._tell(Lost(run=run, reason=message, blame=worker.blame(run)))
         self._tell(CapacityChanged(reason=f"{worker.name} is gone: {reason}"))
 
     # ---- ending workers

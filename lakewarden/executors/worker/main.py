@@ -281,10 +281,10 @@ def gone_from(master: Mapping[str, Any], application: str) -> str | None:
     active = master.get("activeapps")
     if master.get("status") != "ALIVE" or not isinstance(active, list):
         return None
-    if any(isinstance(one, dict) and one.get("id") == application for one in active):
+    if any(isinstance(entry, dict) and entry.get("id") == application for entry in active):
         return None
-    ended = [one for one in master.get("completedapps") or () if isinstance(one, dict)]
-    states = [one.get("state") for one in ended if one.get("id") == application]
+    ended = [entry for entry in master.get("completedapps") or () if isinstance(entry, dict)]
+    states = [entry.get("state") for entry in ended if entry.get("id") == application]
     if states:
         return f"its master has ended application {application} ({states[-1]}): the logs of its executors say why"
     return f"its master does not know application {application}: it was started again"
@@ -309,8 +309,8 @@ def _watch(web_ui: str, application: str, end: Callable[[str], object]) -> None:
 def _look(address: str, application: str) -> str | None:
     try:
         with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - the profile allows http and https
-            told = json.loads(answer.read(_MOST_BYTES))
+            document = json.loads(answer.read(_MOST_BYTES))
     except (OSError, ValueError, RecursionError, HTTPException) as away:
         log.debug("master_does_not_answer", reason=str(away))
         return None
-    return gone_from(told, application) if isinstance(told, dict) else None
+    return gone_from(document, application) if isinstance(document, dict) else None

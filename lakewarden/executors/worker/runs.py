@@ -189,7 +189,7 @@ def _failure(error: Exception, *, step: Step, committed: bool) -> Failed:
 
 def _invalid(error: ValidationError) -> str:
     """Return which options are wrong, and why, without the lengthy text of pydantic."""
-    wrong = (f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors(include_url=False))
+    wrong = (f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors(include_url=False))
     return f"the options are invalid: {'; '.join(wrong)}"
 
 

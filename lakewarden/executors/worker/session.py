@@ -199,8 +199,8 @@ class Session:
         at_work = sorted(jobs.intersection(tracker.getActiveJobIds()))
         infos = [info.get() for job in at_work if (info := tracker.getJobInfo(job)).isDefined()]
         stages = {stage for info in infos for stage in info.stageIds()}
-        known = [info.get() for stage in stages if (info := tracker.getStageInfo(stage)).isDefined()]
-        return len(jobs), tuple(at_work), sum(stage.numCompletedTasks() for stage in known)
+        stage_infos = [info.get() for stage in stages if (info := tracker.getStageInfo(stage)).isDefined()]
+        return len(jobs), tuple(at_work), sum(stage.numCompletedTasks() for stage in stage_infos)
 
     def stages(self, run: RunId) -> RunStages:
         """Return the stages of a run, to be read again and again."""
@@ -221,15 +221,15 @@ class Session:
 
 def _require_master(master: str) -> None:
     """Raise TemporaryError if no standalone master answers. Spark itself fails after a minute, and names no cause."""
-    said = []
+    failures = []
     for host, port in masters(master):
         try:
             socket.create_connection((host, port), timeout=_MASTER_SECONDS).close()
         except OSError as away:
-            said.append(f"{host}:{port}: {away}")
+            failures.append(f"{host}:{port}: {away}")
         else:
             return
-    raise TemporaryError(f"no Spark master answers: {'; '.join(said)}")
+    raise TemporaryError(f"no Spark master answers: {'; '.join(failures)}")
 
 
 def _application(profile: SparkProfile, application: str) -> str | None:

@@ -25,7 +25,7 @@ class SparkLine:
 
 
 def _bundles(line: str) -> Mapping[str, Bundle]:
-    return {name: one.bundles[line] for name, one in ON_SPARK.items() if line in one.bundles}
+    return {name: table_format.bundles[line] for name, table_format in ON_SPARK.items() if line in table_format.bundles}
 
 
 SPARK_LINES: Mapping[str, SparkLine] = {
@@ -34,7 +34,7 @@ SPARK_LINES: Mapping[str, SparkLine] = {
         scala="2.12",
         java=17,
         bundles=_bundles("3.5"),
-        clients={name: one.clients for name, one in ON_SPARK.items()},
+        clients={name: table_format.clients for name, table_format in ON_SPARK.items()},
         stores={
             "s3": (  # of the Hadoop in PySpark, with the SDK for which it was built
                 Bundle(

@@ -62,14 +62,14 @@ class RunStages:
             if info.isDefined():
                 self._stages.update(dict.fromkeys(info.get().stageIds(), job))
         self._finished_jobs |= jobs - at_work
-        known: list[StagesDone] = []
-        for stage in [one for one in self._stages if one not in self._over][:STAGES_AT_ONCE]:
-            found = _stage(store, stage) or StagesDone()
-            if found.stages_done or self._stages[stage] in self._finished_jobs:  # a job may end before a stage begins
-                self._over[stage] = found
+        under_way: list[StagesDone] = []
+        for stage in [key for key in self._stages if key not in self._over][:STAGES_AT_ONCE]:
+            figures = _stage(store, stage) or StagesDone()
+            if figures.stages_done or self._stages[stage] in self._finished_jobs:  # a job may end before a stage begins
+                self._over[stage] = figures
             else:
-                known.append(found)
-        return _together(len(jobs), [*self._over.values(), *known])
+                under_way.append(figures)
+        return _together(len(jobs), [*self._over.values(), *under_way])
 
 
 def _stage(store: Any, stage: int) -> StagesDone | None:
@@ -98,14 +98,14 @@ def _stage(store: Any, stage: int) -> StagesDone | None:
 def _together(jobs: int, stages: list[StagesDone]) -> StagesDone:
     return StagesDone(
         jobs=jobs,
-        stages=sum(one.stages for one in stages),
-        stages_done=sum(one.stages_done for one in stages if one.stages),
-        tasks=sum(one.tasks for one in stages),
-        tasks_active=sum(one.tasks_active for one in stages),
-        tasks_done=sum(one.tasks_done for one in stages),
-        tasks_failed=sum(one.tasks_failed for one in stages),
-        bytes_read=sum(one.bytes_read for one in stages),
-        bytes_written=sum(one.bytes_written for one in stages),
-        core_seconds=round(sum(one.core_seconds for one in stages), 3),
-        stage=next((one.stage for one in reversed(stages) if one.stage is not None), None),
+        stages=sum(part.stages for part in stages),
+        stages_done=sum(part.stages_done for part in stages if part.stages),
+        tasks=sum(part.tasks for part in stages),
+        tasks_active=sum(part.tasks_active for part in stages),
+        tasks_done=sum(part.tasks_done for part in stages),
+        tasks_failed=sum(part.tasks_failed for part in stages),
+        bytes_read=sum(part.bytes_read for part in stages),
+        bytes_written=sum(part.bytes_written for part in stages),
+        core_seconds=round(sum(part.core_seconds for part in stages), 3),
+        stage=next((part.stage for part in reversed(stages) if part.stage is not None), None),
     )

@@ -29,15 +29,15 @@ def back_up(target: Path, *, config: Path, out: TextIO) -> int:
 
     Raises PermanentError if the file is there already, or if the copy is not whole.
     """
-    known = load(config)
+    configuration = load(config)
     if target.exists():
         raise PermanentError(f"{target} is there already, and is not replaced: name another file")
     with _made(target) as made:
-        if known.settings.database.url is not None:
-            said = _dump(known.settings.database, made)
+        if configuration.settings.database.url is not None:
+            summary = _dump(configuration.settings.database, made)
         else:
-            said = _copied(file_of(known.data_dir), made)
-    print(f"{printable(str(target))}: {said}", file=out)
+            summary = _copied(file_of(configuration.data_dir), made)
+    print(f"{printable(str(target))}: {summary}", file=out)
     return 0
 
 
@@ -47,17 +47,17 @@ def restore(source: Path, *, config: Path, out: TextIO) -> int:
     Raises PermanentError if a daemon has the store, if the backup is damaged or of a newer Lakewarden, or if the store
     is a PostgreSQL database.
     """
-    known = load(config)
-    if (url := known.settings.database.url) is not None:
+    configuration = load(config)
+    if (url := configuration.settings.database.url) is not None:
         command = f"pg_restore --clean --if-exists --single-transaction --no-owner --dbname {url} {source}"
         raise PermanentError(f"the store is {url}: stop every daemon on it, and then run {command}")
-    folder = DataFolder(known.data_dir)
+    folder = DataFolder(configuration.data_dir)
     try:
-        store = file_of(known.data_dir)
+        store = file_of(configuration.data_dir)
         made = store.with_name(f"{store.name}.restoring")
         made.unlink(missing_ok=True)
         try:
-            said = _copied(source, made)
+            summary = _copied(source, made)
             kept = _kept_aside(store)
             made.replace(store)
         finally:
@@ -65,7 +65,7 @@ def restore(source: Path, *, config: Path, out: TextIO) -> int:
         _synchronise(store.parent)
     finally:
         folder.release()
-    print(f"{printable(str(store))}: {said}, from {printable(str(source))}", file=out)
+    print(f"{printable(str(store))}: {summary}, from {printable(str(source))}", file=out)
     if kept is not None:
         print(f"What was there before is {printable(str(kept))}", file=out)
     return 0
@@ -101,9 +101,9 @@ def _copied(source: Path, target: Path) -> str:
         ):
             store.backup(copy)  # whole: in one transaction that reads, beside which others write
             copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
-            found = [row[0] for row in copy.execute("PRAGMA integrity_check").fetchall()]
-            if found != ["ok"]:
-                raise PermanentError(f"the store {source} is damaged: {found[0]}")
+            verdicts = [row[0] for row in copy.execute("PRAGMA integrity_check").fetchall()]
+            if verdicts != ["ok"]:
+                raise PermanentError(f"the store {source} is damaged: {verdicts[0]}")
             (schema,) = copy.execute("SELECT version_num FROM alembic_version").fetchone()
             (runs,) = copy.execute("SELECT count(*) FROM runs").fetchone()
     except (sqlite3.Error, TypeError) as error:

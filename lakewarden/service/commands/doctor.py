@@ -76,8 +76,8 @@ def at_once(checks: Sequence[Callable[[], Proof]], *, most: int = 8) -> list[Pro
 def of_machine(config: Config) -> Sequence[Callable[[], Proof]]:
     """Return the checks. None of them changes anything."""
     settings = config.settings
-    known = {name for table in config.tables for name in table.profiles()}
-    profiles = [settings.spark[name] for name in sorted(known & settings.spark.keys())]
+    names = {name for table in config.tables for name in table.profiles()}
+    profiles = [settings.spark[name] for name in sorted(names & settings.spark.keys())]
     formats = sorted({name for profile in profiles for name in profile.formats})
     remedies = {
         "store": _OF_THE_STORE,
@@ -107,7 +107,7 @@ def of_database(config: Config) -> Callable[[], Proof]:
 
 
 def _data_dir(folder: Path) -> Proof:
-    place = next(one for one in (folder, *folder.parents) if one.exists())
+    place = next(place for place in (folder, *folder.parents) if place.exists())
     if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
         return wrong("data_dir", f"{place} cannot be written", "let the user of the daemon write there")
     free = shutil.disk_usage(place).free
@@ -161,8 +161,8 @@ def _jvm() -> Proof:
 def _jars(formats: Sequence[str]) -> Proof:
     if not formats:
         return proved("jars", "no service needs Spark")
-    found = bundles.jars(formats)
-    return proved("jars", f"{len(found)} jars for {', '.join(formats)} are in the cache")
+    jars = bundles.jars(formats)
+    return proved("jars", f"{len(jars)} jars for {', '.join(formats)} are in the cache")
 
 
 def _clock(database: DatabaseSettings) -> Proof:
@@ -176,10 +176,10 @@ def _clock(database: DatabaseSettings) -> Proof:
     if tool is None:
         return not_proved("clock", "no program here says whether the clock is kept by a server")
     command = [tool, "show", "--property=NTPSynchronized", "--value"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
-    if said == "yes":
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
+    if answer == "yes":
         return proved("clock", "it is kept by a time server")
-    if said == "no":
+    if answer == "no":
         return wrong("clock", "it is kept by no time server", "install chrony or systemd-timesyncd")
     return not_proved("clock", "timedatectl does not answer here, as in many containers")
 
@@ -213,12 +213,14 @@ def of_lake(config: Config) -> Sequence[Callable[[], Proof]]:
     """Return the checks. They read, and write nothing."""
     storages = Storages(config.settings.storage, roots=config.roots)
     catalogs = [
-        partial(_in_time, f"catalog {name}", partial(_catalog, one, storages), "check its address and its credentials")
-        for name, one in sorted(config.catalogs.items())
+        partial(
+            _in_time, f"catalog {name}", partial(_catalog, catalog, storages), "check its address and its credentials"
+        )
+        for name, catalog in sorted(config.catalogs.items())
     ]
-    known = [*config.tables, *(one.any_table for one in config.discover)]
-    locks = sorted({address for table in known for address in _addresses(table)})
-    unknown = sorted({one for table in known if (one := _unknown_lock(table)) is not None})
+    all_tables = [*config.tables, *(pattern.any_table for pattern in config.discover)]
+    locks = sorted({address for table in all_tables for address in _addresses(table)})
+    unknown = sorted({lock for table in all_tables if (lock := _unknown_lock(table)) is not None})
     folders: dict[tuple[str, str], TableId] = {}
     tables = [
         partial(
@@ -237,7 +239,7 @@ def of_lake(config: Config) -> Sequence[Callable[[], Proof]]:
         *catalogs,
         *patterns,
         *(partial(_lock, address) for address in locks),
-        *(partial(not_proved, f"lock {one}", "the daemon proves it while writers commit") for one in unknown),
+        *(partial(not_proved, f"lock {lock}", "the daemon proves it while writers commit") for lock in unknown),
         *tables,
         *([partial(not_proved, f"{left} other tables", f"only {MOST_TABLES} tables are read")] if left > 0 else []),
     ]
@@ -254,14 +256,16 @@ def _catalog(catalog: ConfiguredCatalog, storages: Storages, check: str) -> Proo
 
 
 def _listed(source: CatalogSource, check: str) -> Proof:
-    found = source.find()
-    if found.refused:
-        name, why = next(iter(found.refused.items()))
-        return wrong(check, f"{len(found.refused)} of its tables cannot be registered: {name}: {why}", "correct them")
-    if found.unlisted:
-        name, why = next(iter(found.unlisted.items()))
-        return wrong(check, f"{len(found.unlisted)} places cannot be listed: {name}: {why}", "check the access to them")
-    return proved(check, f"its folders are listed, and {len(found.tables)} tables are there")
+    listing = source.find()
+    if listing.refused:
+        name, why = next(iter(listing.refused.items()))
+        return wrong(check, f"{len(listing.refused)} of its tables cannot be registered: {name}: {why}", "correct them")
+    if listing.unlisted:
+        name, why = next(iter(listing.unlisted.items()))
+        return wrong(
+            check, f"{len(listing.unlisted)} places cannot be listed: {name}: {why}", "check the access to them"
+        )
+    return proved(check, f"its folders are listed, and {len(listing.tables)} tables are there")
 
 
 def _table(table: Table, storages: Storages, folders: MutableMapping[tuple[str, str], TableId], check: str) -> Proof:
@@ -273,7 +277,7 @@ def _table(table: Table, storages: Storages, folders: MutableMapping[tuple[str, 
         twice = registered_twice([first])
         return wrong(check, twice.reason, twice.remedy or "")
     took = f"read in {time.monotonic() - begun:.1f}s"
-    bad = next((one for one in proofs_of_view(table, view, now) if not one.is_ok), None)
+    bad = next((proof for proof in proofs_of_view(table, view, now) if not proof.is_ok), None)
     if bad is not None:
         return replace(bad, check=check, found=f"{took}; {bad.found}")
     kind = "catalog" if is_in_catalog(table.location) else "path"
@@ -340,12 +344,12 @@ def prove_table(client: Client, table: str, *, as_json: bool, out: TextIO) -> in
         print_proofs(
             [
                 Proof(
-                    check=one["check"],
-                    result=ProofResult(one["result"]),
-                    found=one["found"] if one["needed"] else f"{one['found']} (not needed here)",
-                    cure=one["cure"],
+                    check=entry["check"],
+                    result=ProofResult(entry["result"]),
+                    found=entry["found"] if entry["needed"] else f"{entry['found']} (not needed here)",
+                    cure=entry["cure"],
                 )
-                for one in answer["checks"]
+                for entry in answer["checks"]
             ],
             out=out,
         )
@@ -360,7 +364,7 @@ def prove_here(file: Path, table: str, *, as_json: bool, out: TextIO) -> int | N
     the rest is proved by a daemon. None if there is no configuration, or if it does not have the table.
     """
     config = load(file) if file.exists() else None
-    listed = [one for one in config.tables if one.id == table] if config is not None else []
+    listed = [entry for entry in config.tables if entry.id == table] if config is not None else []
     if not listed:
         return None
     [(_, view)] = observed(listed, config)
@@ -368,7 +372,7 @@ def prove_here(file: Path, table: str, *, as_json: bool, out: TextIO) -> int | N
         proofs = [wrong(Check.TABLE, view, MEND_THE_TABLE)]
     else:
         proofs = list(proofs_of_view(listed[0], view, datetime.now(UTC)))
-    rest = ", ".join(one for one in Check if one not in {proof.check for proof in proofs})
+    rest = ", ".join(check for check in Check if check not in {proof.check for proof in proofs})
     proofs.append(not_proved("daemon", f"no daemon answers. It proves the rest: {rest}", "start it with mode: plan"))
     _print_all(proofs, as_json=as_json, out=out)
     return 1

@@ -41,20 +41,22 @@ def known_options(defaults: Path | None, environment: Mapping[str, str]) -> Mapp
     `defaults` is the file with them. Without it, the file of the writers on this machine is read, if there is one.
     Raises PermanentError if `defaults` cannot be read.
     """
-    found = {}
-    for name, one in FORMATS.items():
-        if not isinstance(one, ReadsWriterDefaults):
+    options = {}
+    for name, table_format in FORMATS.items():
+        if not isinstance(table_format, ReadsWriterDefaults):
             continue
         try:
-            found[name] = one.options_from((defaults or one.defaults_file(environment)).read_bytes())
+            options[name] = table_format.options_from(
+                (defaults or table_format.defaults_file(environment)).read_bytes()
+            )
         except OSError as error:
             if defaults is not None:
                 raise PermanentError(f"{defaults} cannot be read: {error.strerror}") from error
-    return found
+    return options
 
 
 def first_file(
-    found: Mapping[str, Sequence[Table]],
+    tables_at: Mapping[str, Sequence[Table]],
     options: Mapping[str, WriterDefaults],
     *,
     exclude: Sequence[str] = (),
@@ -67,17 +69,19 @@ def first_file(
     A catalog without a name of its own is called `lake`, or `lake2` if that is taken. Raises PermanentError if a place
     has no table, if two catalogs have one name, or if the tables need more than a short file.
     """
-    for place, tables in found.items():
+    for place, tables in tables_at.items():
         if not tables:
             raise PermanentError(f"no table is at {place}: `lakewarden discover` shows what was searched")
-    names = _names(found)
-    formats = {place: _by_format(tables) for place, tables in found.items()}
-    catalogs = [line for place in found for line in _catalogs(place, sorted(formats[place]), names[place])]
+    names = _names(tables_at)
+    formats = {place: _by_format(tables) for place, tables in tables_at.items()}
+    catalogs = [line for place in tables_at for line in _catalogs(place, sorted(formats[place]), names[place])]
     lines = [_HEAD, _SECOND, *(["catalogs:", *catalogs] if catalogs else []), "policies:"]
     exceptions: dict[str, int] = {}
-    for format_name in sorted({name for one in formats.values() for name in one}):
-        kept_here = _kept_of(format_name, found.values(), kept or {})
-        own = len(kept_here) <= _MOST_EXCEPTIONS and not any(kind_of(place) or is_in_catalog(place) for place in found)
+    for format_name in sorted({name for by_format in formats.values() for name in by_format}):
+        kept_here = _kept_of(format_name, tables_at.values(), kept or {})
+        own = len(kept_here) <= _MOST_EXCEPTIONS and not any(
+            kind_of(place) or is_in_catalog(place) for place in tables_at
+        )
         exceptions |= kept_here if own else {}
         lines += _policy(format_name, options.get(format_name, WriterDefaults()), {} if own else kept_here)
     lines += ["tables:"]
@@ -101,11 +105,11 @@ def _by_format(tables: Sequence[Table]) -> Mapping[str, list[Table]]:
 
 def _names(places: Iterable[str]) -> Mapping[str, str]:
     """Return the name of the catalog of each place. Raises PermanentError if two addresses say the same name."""
-    said = {place: name for place in places if (name := name_in(place)) is not None}
-    if len(set(said.values())) < len(said):
+    names = {place: name for place in places if (name := name_in(place)) is not None}
+    if len(set(names.values())) < len(names):
         raise PermanentError("two catalogs have one name: give one of them a file of its own")
-    free = (name for number in count(1) if (name := f"lake{number if number > 1 else ''}") not in said.values())
-    return {place: said.get(place) or (next(free) if kind_of(place) is not None else "lake") for place in places}
+    free = (name for number in count(1) if (name := f"lake{number if number > 1 else ''}") not in names.values())
+    return {place: names.get(place) or (next(free) if kind_of(place) is not None else "lake") for place in places}
 
 
 def _catalogs(place: str, formats: Sequence[str], name: str) -> Iterator[str]:
@@ -117,8 +121,8 @@ def _catalogs(place: str, formats: Sequence[str], name: str) -> Iterator[str]:
     settings = {"type": kind, "uri": uri, **dict(parse_qsl(query))}
     settings.pop("name", None)
     for format_name in formats:
-        said = ", ".join(f"{key}: {json.dumps(value)}" for key, value in settings.items())
-        yield f"  {_named(name, format_name, formats)}: {{format: {format_name}, {said}}}"
+        fields = ", ".join(f"{key}: {json.dumps(value)}" for key, value in settings.items())
+        yield f"  {_named(name, format_name, formats)}: {{format: {format_name}, {fields}}}"
 
 
 def _entries(place: str, format_name: str, tables: Sequence[Table], name: str) -> Iterator[tuple[str, str]]:
@@ -139,19 +143,19 @@ def _entries(place: str, format_name: str, tables: Sequence[Table], name: str) -
             f"{len(locations)} {format_name} tables are at {place}, and they are not found by a pattern of paths: name "
             "their catalog instead"
         )
-    yield from (("path", one) for one in locations)
+    yield from (("path", location) for location in locations)
 
 
 def _pattern(locations: Sequence[str]) -> str | None:
     """Return the shortest pattern of paths that means these tables. None if they share no folder."""
     split = [location.split("/") for location in locations]
     shared = 0
-    while all(len(one) > shared + 1 and one[shared] == split[0][shared] for one in split):
+    while all(len(parts) > shared + 1 and parts[shared] == split[0][shared] for parts in split):
         shared += 1
     root = "/".join(split[0][:shared])
     if not root.strip("/") or root.endswith(":/"):
         return None
-    depths = {len(one) - shared for one in split}
+    depths = {len(parts) - shared for parts in split}
     below = "/".join(["*"] * depths.pop()) if len(depths) == 1 else ANY_DEPTH
     return f"{root}/{below}/"
 
@@ -169,18 +173,18 @@ def _named(name: str, format_name: str, formats: Sequence[str]) -> str:
     return name if format_name == formats[0] else f"{name}_{format_name}"
 
 
-def _kept_of(format_name: str, found: Iterable[Sequence[Table]], kept: Mapping[str, int]) -> dict[str, int]:
+def _kept_of(format_name: str, groups: Iterable[Sequence[Table]], kept: Mapping[str, int]) -> dict[str, int]:
     """Return what the newest cleans kept, of the tables of a format."""
-    of_format = (table for tables in found for table in tables if table.format == format_name)
-    return {one.location: kept[one.location] for one in of_format if one.location in kept}
+    of_format = (table for tables in groups for table in tables if table.format == format_name)
+    return {table.location: kept[table.location] for table in of_format if table.location in kept}
 
 
-def _policy(format_name: str, known: WriterDefaults, kept: Mapping[str, int]) -> Iterator[str]:
+def _policy(format_name: str, defaults: WriterDefaults, kept: Mapping[str, int]) -> Iterator[str]:
     yield f"  {format_name}:"
     yield "    mode: observe"
-    yield from (f"    # {printable(remark)}" for remark in known.remarks)
-    if known.options:
-        yield f"    options: {_flow(known.options)}"
+    yield from (f"    # {printable(remark)}" for remark in defaults.remarks)
+    if defaults.options:
+        yield f"    options: {_flow(defaults.options)}"
     elif isinstance(FORMATS[format_name], ReadsWriterDefaults):
         yield "    # nothing here names the lock of the writers, and nothing runs beside them without it. To name it:"
         yield "    # options: {lock: {...}} (docs/writers.md#choose-a-lock)"
@@ -188,8 +192,8 @@ def _policy(format_name: str, known: WriterDefaults, kept: Mapping[str, int]) ->
     if most is not None:
         yield f"    # clean keeps as many commits as the newest clean of {printable(most)} has kept"
     options_of = _keeping(format_name, kept[most]) if most is not None else {}
-    said = ", ".join(f"{service}: {options_of.get(service, '')}" for service in FORMATS[format_name].first_services)
-    yield f"    services: {{{said}}}"
+    entries = ", ".join(f"{service}: {options_of.get(service, '')}" for service in FORMATS[format_name].first_services)
+    yield f"    services: {{{entries}}}"
 
 
 def _keeping(format_name: str, commits: int) -> Mapping[Service, str]:
@@ -201,35 +205,35 @@ def _keeping(format_name: str, commits: int) -> Mapping[Service, str]:
 
 
 def _entry(key: str, value: str, format_name: str, exclude: Sequence[str], commits: int | None = None) -> str:
-    said = f"{key}: {json.dumps(value)}"
+    fields = f"{key}: {json.dumps(value)}"
     if exclude and key == "match":
-        said += f", exclude: {json.dumps(list(exclude))}"
-    said += f"{'' if is_in_catalog(value) else f', format: {format_name}'}, policy: {format_name}"
+        fields += f", exclude: {json.dumps(list(exclude))}"
+    fields += f"{'' if is_in_catalog(value) else f', format: {format_name}'}, policy: {format_name}"
     if commits is None:
-        return f"  - {{{said}}}"
+        return f"  - {{{fields}}}"
     policies = ", ".join(f"{service}: {policy}" for service, policy in _keeping(format_name, commits).items())
-    return f"  - {{{said}, services: {{{policies}}}}}  # as much as its newest clean kept"
+    return f"  - {{{fields}, services: {{{policies}}}}}  # as much as its newest clean kept"
 
 
 def _flow(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_flow(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_flow(field)}" for key, field in value.items()) + "}"
     return json.dumps(value)
 
 
 def sound_file(
-    write: Callable[[Mapping[str, WriterDefaults]], str], known: Mapping[str, WriterDefaults], *, file: Path
+    write: Callable[[Mapping[str, WriterDefaults]], str], by_format: Mapping[str, WriterDefaults], *, file: Path
 ) -> str:
     """Return the text that `write` makes of the defaults of writers. `file` is where it will be.
 
     If the text has an error with the options of writers, they are left out, and a remark has the error. Raises
     PermanentError if it still has one.
     """
-    text = write(known)
+    text = write(by_format)
     errors = _errors_in(text, file)
-    if errors and any(defaults.options for defaults in known.values()):
+    if errors and any(defaults.options for defaults in by_format.values()):
         why = f"the options of the writers are left out. {errors[0]}"
-        text = write({name: _without_options(defaults, why) for name, defaults in known.items()})
+        text = write({name: _without_options(defaults, why) for name, defaults in by_format.items()})
         errors = _errors_in(text, file)
     if errors:
         raise PermanentError(f"no file is written, because it would have an error: {errors[0]}")
@@ -241,5 +245,5 @@ def _without_options(defaults: WriterDefaults, why: str) -> WriterDefaults:
 
 
 def _errors_in(text: str, file: Path) -> list[Problem]:
-    found = examine(file, to_serve=False, text=text).problems
-    return [problem for problem in found if problem.weight is Weight.ERROR]
+    problems = examine(file, to_serve=False, text=text).problems
+    return [problem for problem in problems if problem.weight is Weight.ERROR]

@@ -54,7 +54,7 @@ def create_key(
     wrong = next((table for table in tables if not re.fullmatch(TABLE_PATTERN, table)), None)
     if wrong is not None:
         raise PermanentError(f"{wrong!r} is no pattern for tables: it has letters, digits, dots, -, _, * and ?")
-    now, key, known = datetime.now(UTC), new_key(), load(config)
+    now, key, configuration = datetime.now(UTC), new_key(), load(config)
     row = KeyRow(
         id=new_key_id(),
         name=name,
@@ -65,14 +65,14 @@ def create_key(
         created_by=_person(),
         expires_at=None if lives is None else now + lives,
     )
-    with _store_of(known) as store:
+    with _store_of(configuration) as store:
         store.note_act(_act(ActKind.KEY_CREATED, now, after=f"{row.id} of {name}: {role} of {', '.join(row.tables)}"))
         store.keep_api_key(row)
     if as_json:
-        print(json.dumps({**_shown(row, now), "key": key}, indent=2), file=out)
+        print(json.dumps({**_entry_of(row, now), "key": key}, indent=2), file=out)
         return 0
     print(f"key {row.id} of {name}: {role} of {', '.join(row.tables)}. It is shown only now:\n\n{key}\n", file=out)
-    print(f"A running daemon accepts it within a few seconds.{_unasked(known)}", file=out)
+    print(f"A running daemon accepts it within a few seconds.{_unasked(configuration)}", file=out)
     return 0
 
 
@@ -85,25 +85,28 @@ def list_keys(*, config: Path, as_json: bool, out: TextIO) -> int:
     The id of a key of the configuration is the place of its secret, as in the audit log. It is `missing` if the secret
     cannot be read from here, and `refused` if the daemon does not take it.
     """
-    known, now = load(config), datetime.now(UTC)
-    with _store_of(known) as store:
-        shown = [_shown(row, now) for row in store.api_keys()]
+    configuration, now = load(config), datetime.now(UTC)
+    with _store_of(configuration) as store:
+        entries = [_entry_of(row, now) for row in store.api_keys()]
     seen: set[str] = set()
-    shown += [_shown_configured(key, seen) for key in known.settings.access.keys]
+    entries += [_entry_configured(key, seen) for key in configuration.settings.access.keys]
     if as_json:
-        print(json.dumps(shown, indent=2), file=out)
+        print(json.dumps(entries, indent=2), file=out)
         return 0
     if not out.isatty():
         print("\t".join(name.upper() for name in _COLUMNS), file=out)
-        for one in shown:
-            cells = (", ".join(one[name]) if name == "tables" else str(one[name] or "") for name in _COLUMNS)
+        for entry in entries:
+            cells = (", ".join(entry[name]) if name == "tables" else str(entry[name] or "") for name in _COLUMNS)
             print("\t".join(map(printable, cells)), file=out)
         return 0
-    for one in shown:
-        ends = f", until {one['expires_at']}" if one["expires_at"] else ""
-        tables, place = ", ".join(one["tables"]), "" if one["source"] == "store" else "  (configuration)"
-        print(printable(f"{one['id']}  {one['name']}  {one['role']}  {tables}  {one['state']}{ends}{place}"), file=out)
-    if not shown:
+    for entry in entries:
+        ends = f", until {entry['expires_at']}" if entry["expires_at"] else ""
+        tables, place = ", ".join(entry["tables"]), "" if entry["source"] == "store" else "  (configuration)"
+        print(
+            printable(f"{entry['id']}  {entry['name']}  {entry['role']}  {tables}  {entry['state']}{ends}{place}"),
+            file=out,
+        )
+    if not entries:
         print("there is no key: 'lakewarden keys create' makes one", file=out)
     return 0
 
@@ -112,7 +115,7 @@ def revoke_key(key: str, *, config: Path, out: TextIO) -> int:
     """Revoke a key by its id, and return 0. Raises UnknownNameError if there is none that could be revoked."""
     now = datetime.now(UTC)
     with _store_of(load(config)) as store:
-        row = next((one for one in store.api_keys() if one.id == key and one.revoked_at is None), None)
+        row = next((entry for entry in store.api_keys() if entry.id == key and entry.revoked_at is None), None)
         if row is not None:
             store.note_act(_act(ActKind.KEY_REVOKED, now, before=f"{key} of {row.name}: {row.role}"))
         if not store.revoke_api_key(key, at=now):
@@ -138,7 +141,7 @@ def _act(kind: ActKind, at: datetime, *, before: str | None = None, after: str |
     return Act(at=at, who=_person(), key=None, kind=kind, before=before, after=after)
 
 
-def _shown(row: KeyRow, now: datetime) -> dict[str, Any]:
+def _entry_of(row: KeyRow, now: datetime) -> dict[str, Any]:
     state = "revoked" if row.revoked_at is not None else "valid" if row.counts(now) else "expired"
     return {
         "id": row.id,
@@ -153,7 +156,7 @@ def _shown(row: KeyRow, now: datetime) -> dict[str, Any]:
     }
 
 
-def _shown_configured(key: KeySettings, seen: set[str]) -> dict[str, Any]:
+def _entry_configured(key: KeySettings, seen: set[str]) -> dict[str, Any]:
     return {
         "id": key.place,
         "source": "configuration",

@@ -98,14 +98,14 @@ def decisions_on(table: Table, view: TableView, *, now: datetime) -> Mapping[Ser
     """Return the decision on each service, as in the mode plan. What blocks a service is told only if it would run
     without that: then it is what an operator has to do first.
     """
-    state, found = ServiceState(mode=Mode.PLAN), {}
+    state, decisions = ServiceState(mode=Mode.PLAN), {}
     moot = replace(view, blockers=tuple(blocker for blocker in view.blockers if blocker.moot))
     for service, policy in table.policies.items():
         decision = decide(service=service, view=moot, policy=policy, service_state=state, now=now)
         if isinstance(decision, WouldRun):
             decision = decide(service=service, view=view, policy=policy, service_state=state, now=now)
-        found[service] = decision
-    return found
+        decisions[service] = decision
+    return decisions
 
 
 def explain_path(place: str, *, config: Path | None, format_name: str | None, as_json: bool, out: TextIO) -> int:

@@ -84,18 +84,18 @@ def table_at(place: str, config: Config | None, *, format_name: str | None) -> T
         catalog = None if config is None else config.catalogs.get(name)
         if catalog is None:
             raise PermanentError(f"there is no catalog {shown(name)}: name a configuration that has it, with --config")
-        return _known(identifier, catalog, place, catalog.format)
+        return _table_of(identifier, catalog, place, catalog.format)
     location = canonical_location(place if ":/" in place else os.path.abspath(place))  # noqa: PTH100 - may be a URI
     storage = (Storages() if config is None else Storages(config.settings.storage, roots=config.roots)).of(location)
     if format_name is not None:
         _require_format(format_name)
-    found = format_name or format_at(location, storage, signs())
-    if found is None:
+    table_format = format_name or format_at(location, storage, signs())
+    if table_format is None:
         raise PermanentError(
             f"{location} is no table: no file of {', '.join(signs())} tells that it is one; if it is a folder of data "
             "files, say --format directory"
         )
-    return Table(id=TableId(location), format=found, location=location)
+    return Table(id=TableId(location), format=table_format, location=location)
 
 
 def kind_of(place: str) -> str | None:
@@ -113,10 +113,10 @@ def _below(place: str, settings: SearchSettings) -> Iterator[Table | UnreadLine]
         yield Table(id=TableId(location), format=settings.format_name, location=location)
         return
     storage = settings.storages.of(text if "://" in text else "/")
-    found = tables_below(text, storage, signs(), exclude=settings.exclude, most=_MOST_REQUESTS)
-    for location, format_name in found.tables.items():
+    listing = tables_below(text, storage, signs(), exclude=settings.exclude, most=_MOST_REQUESTS)
+    for location, format_name in listing.tables.items():
         yield Table(id=TableId(location), format=format_name, location=location)
-    for location, why in found.unlisted.items():
+    for location, why in listing.unlisted.items():
         yield UnreadLine(location=location, format=None, reason=why)
 
 
@@ -143,22 +143,22 @@ def catalogs_at(place: str) -> list[ConfiguredCatalog]:
     `http://host:8181?warehouse=lake`. Raises PermanentError if it is the address of no catalog that can be asked.
     """
     uri, _, query = place.partition("?")
-    asked = {"type": kind_of(place) or "", "uri": uri, **dict(parse_qsl(query))}
-    name = asked.pop(_NAME, _AD_HOC)
-    found = []
+    fields = {"type": kind_of(place) or "", "uri": uri, **dict(parse_qsl(query))}
+    name = fields.pop(_NAME, _AD_HOC)
+    entries = []
     refusals = []
     for table_format in FORMATS.values():
         if table_format.catalog_settings is None:
             continue
         try:
-            settings = TypeAdapter(table_format.catalog_settings).validate_python(asked)
+            settings = TypeAdapter(table_format.catalog_settings).validate_python(fields)
         except ValidationError as wrong:
             refusals += [str(error["msg"]) for error in wrong.errors() if error["type"] != "union_tag_invalid"]
             continue
-        found.append(ConfiguredCatalog(name=name, format=table_format, settings=settings))
-    if not found:
+        entries.append(ConfiguredCatalog(name=name, format=table_format, settings=settings))
+    if not entries:
         raise PermanentError(f"{shown(place)} is no catalog that can be asked: {'; '.join(dict.fromkeys(refusals))}")
-    return found
+    return entries
 
 
 def _in_catalogs(
@@ -172,14 +172,14 @@ def _in_catalogs(
             yield UnreadLine(location=place, format=catalog.format.name, reason=str(error))
             continue
         for identifier in sorted(listing.tables):
-            left_out = any(fnmatchcase(identifier, one) for one in settings.exclude)
+            left_out = any(fnmatchcase(identifier, glob) for glob in settings.exclude)
             if fnmatchcase(identifier, pattern) and not left_out:
-                yield _known(identifier, catalog, listing.locations.get(identifier), catalog.format)
+                yield _table_of(identifier, catalog, listing.locations.get(identifier), catalog.format)
         for name, why in {**listing.unlisted, **listing.refused}.items():
             yield UnreadLine(location=f"{place} {name}".rstrip(), format=catalog.format.name, reason=why)
 
 
-def _known(identifier: str, catalog: ConfiguredCatalog, location: str | None, table_format: TableFormat) -> Table:
+def _table_of(identifier: str, catalog: ConfiguredCatalog, location: str | None, table_format: TableFormat) -> Table:
     """Return a table that a catalog knows. If the catalog told its location, the catalog is not asked again."""
     where = location or f"catalog://{catalog.name}/{identifier}"
     settings = catalog.settings if is_in_catalog(where) else None
@@ -201,17 +201,21 @@ def discovered(places: Sequence[str], *, exclude: Sequence[str] = (), config: Pa
 
     Raises PermanentError if a place means nothing, and TemporaryError if it does not answer.
     """
-    known = None if config is None else load(config)
-    storages = Storages() if known is None else Storages(known.settings.storage, roots=known.roots)
-    settings = SearchSettings(storages=storages, catalogs={} if known is None else known.catalogs, exclude=exclude)
+    configuration = None if config is None else load(config)
+    storages = (
+        Storages() if configuration is None else Storages(configuration.settings.storage, roots=configuration.roots)
+    )
+    settings = SearchSettings(
+        storages=storages, catalogs={} if configuration is None else configuration.catalogs, exclude=exclude
+    )
     tables: dict[str, Table] = {}
     unread: dict[UnreadLine, None] = {}
     for place in places:
-        for found in tables_of(place, settings):
-            if isinstance(found, Table):
-                tables.setdefault(found.location, found)
+        for entry in tables_of(place, settings):
+            if isinstance(entry, Table):
+                tables.setdefault(entry.location, entry)
             else:
-                unread[found] = None
+                unread[entry] = None
     return Discovered(tables=tuple(tables.values()), unread=tuple(unread))
 
 
@@ -220,31 +224,31 @@ def found_at(place: str, *, exclude: Sequence[str] = (), err: TextIO) -> tuple[T
 
     Raises TemporaryError if nothing of the place could be searched, as when a catalog does not answer.
     """
-    found = discovered([place], exclude=exclude)
-    if found.unread and not found.tables:
-        raise TemporaryError("\n".join(_not_searched(found.unread)))
-    for line in _not_searched(found.unread):
+    listing = discovered([place], exclude=exclude)
+    if listing.unread and not listing.tables:
+        raise TemporaryError("\n".join(_not_searched(listing.unread)))
+    for line in _not_searched(listing.unread):
         print(line, file=err)
-    return found.tables
+    return listing.tables
 
 
-def print_discovered(found: Discovered, *, as_json: bool, out: TextIO, err: TextIO) -> int:
+def print_discovered(listing: Discovered, *, as_json: bool, out: TextIO, err: TextIO) -> int:
     """Print the tables, one a line. Return 2 if there is none."""
     if as_json:
-        tables = [{"location": one.location, "format": one.format} for one in found.tables]
-        unread = [{"location": one.location, "reason": one.reason} for one in found.unread]
+        tables = [{"location": table.location, "format": table.format} for table in listing.tables]
+        unread = [{"location": line.location, "reason": line.reason} for line in listing.unread]
         print(json.dumps({"tables": tables, "unread": unread}, indent=2), file=out)
     else:
-        width = max((len(one.format) for one in found.tables), default=0)
-        for one in sorted(found.tables, key=lambda table: table.location):
-            print(f"{one.format:<{width}}  {printable(one.location)}", file=out)
-        for line in _not_searched(found.unread):
+        width = max((len(table.format) for table in listing.tables), default=0)
+        for entry in sorted(listing.tables, key=lambda table: table.location):
+            print(f"{entry.format:<{width}}  {printable(entry.location)}", file=out)
+        for line in _not_searched(listing.unread):
             print(line, file=err)
-        places = len({one.location for one in found.unread})
-        print(printable(f"{len(found.tables)} tables, {places} places were not searched"), file=err)
-    return 0 if found.tables else 2
+        places = len({line.location for line in listing.unread})
+        print(printable(f"{len(listing.tables)} tables, {places} places were not searched"), file=err)
+    return 0 if listing.tables else 2
 
 
 def _not_searched(unread: Sequence[UnreadLine]) -> list[str]:
     """Return a line for each place. A catalog is asked for the tables of each format, and fails for all of them."""
-    return list(dict.fromkeys(printable(f"not searched: {one.location}: {one.reason}") for one in unread))
+    return list(dict.fromkeys(printable(f"not searched: {line.location}: {line.reason}") for line in unread))

@@ -103,17 +103,17 @@ class TableLine:
     @property
     def fewer(self) -> int:
         """Return how many files fewer there are after the services that are due."""
-        return sum(one.fewer for one in self.due())
+        return sum(line.fewer for line in self.due())
 
     @property
     def frees(self) -> int:
         """Return how many bytes the services that are due would delete."""
-        return sum(one.work.deletes_bytes or 0 for one in self.due())
+        return sum(line.work.deletes_bytes or 0 for line in self.due())
 
     @property
     def due_words(self) -> str:
         """Return the services that are due. Those that are blocked are in brackets."""
-        due = [f"({one.service})" if one.is_blocked else str(one.service) for one in self.due()]
+        due = [f"({line.service})" if line.is_blocked else str(line.service) for line in self.due()]
         return ", ".join(due) or "nothing"
 
     @property
@@ -198,7 +198,7 @@ def report_of(options: ReportOptions, *, err: TextIO) -> LakeReport:
         format_name=options.format_name,
     )
     now = datetime.now(UTC)
-    tables, unread = _found(options.places, settings)
+    tables, unread = _search(options.places, settings)
     if not tables and not unread:
         raise PermanentError(f"there is no table below {', '.join(options.places)}")
     lines: list[TableLine] = []
@@ -219,7 +219,7 @@ def report_of(options: ReportOptions, *, err: TextIO) -> LakeReport:
     )
 
 
-def _found(places: Sequence[str], settings: SearchSettings) -> tuple[list[Table], list[UnreadLine]]:
+def _search(places: Sequence[str], settings: SearchSettings) -> tuple[list[Table], list[UnreadLine]]:
     """Return the tables, each once, and what could not be searched. If nothing could, the first error is raised."""
     tables: dict[str, Table] = {}
     unread: list[UnreadLine] = []
@@ -251,13 +251,13 @@ def options_in_catalogs(places: Iterable[str], *, err: TextIO) -> Mapping[str, W
     """
     named: dict[str, Counter[str]] = {}
     remarks: dict[str, dict[str, None]] = {}
-    for format_name, known in _named(places):
-        remarks.setdefault(format_name, {}).update(dict.fromkeys(known.remarks))
-        if known.options:
-            named.setdefault(format_name, Counter())[json.dumps(known.options, sort_keys=True)] += 1
-    for format_name, found in named.items():
-        if len(found) > 1:
-            print(_several(format_name, found), file=err)
+    for format_name, defaults in _named(places):
+        remarks.setdefault(format_name, {}).update(dict.fromkeys(defaults.remarks))
+        if defaults.options:
+            named.setdefault(format_name, Counter())[json.dumps(defaults.options, sort_keys=True)] += 1
+    for format_name, tally in named.items():
+        if len(tally) > 1:
+            print(_several(format_name, tally), file=err)
     return {
         name: WriterDefaults(
             options=json.loads(next(iter(named[name]))) if len(named.get(name, ())) == 1 else {},
@@ -279,17 +279,17 @@ def over(first: Mapping[str, WriterDefaults], then: Mapping[str, WriterDefaults]
     }
 
 
-def _several(format_name: str, found: Counter[str]) -> str:
-    sets = "; ".join(f"{tables} have {options}" for options, tables in found.most_common(5))
+def _several(format_name: str, tally: Counter[str]) -> str:
+    sets = "; ".join(f"{tables} have {options}" for options, tables in tally.most_common(5))
     return printable(
-        f"the {format_name} tables name {len(found)} sets of options in their catalog, so none is written: {sets}"
+        f"the {format_name} tables name {len(tally)} sets of options in their catalog, so none is written: {sets}"
     )
 
 
 def _named(places: Iterable[str]) -> Iterator[tuple[str, WriterDefaults]]:
     """Yield the format and the options of each table with such properties."""
     storages = Storages()
-    for catalog in (one for place in places if kind_of(place) is not None for one in catalogs_at(place)):
+    for catalog in (catalog for place in places if kind_of(place) is not None for catalog in catalogs_at(place)):
         if not isinstance(catalog.format, ReadsWriterDefaults):
             continue
         try:
@@ -299,10 +299,10 @@ def _named(places: Iterable[str]) -> Iterator[tuple[str, WriterDefaults]]:
         except LakewardenError:
             continue  # `init` has said so when it searched the place
         for identifier, properties in listing.properties.items():
-            known = catalog.format.options_of(properties)
-            if known.options or known.remarks:
-                options = _for_each(known.options, _names(identifier, listing))
-                yield catalog.format.name, WriterDefaults(options=options, remarks=known.remarks)
+            defaults = catalog.format.options_of(properties)
+            if defaults.options or defaults.remarks:
+                options = _for_each(defaults.options, _names(identifier, listing))
+                yield catalog.format.name, WriterDefaults(options=options, remarks=defaults.remarks)
 
 
 def _names(identifier: str, listing: Listing) -> Mapping[str, str]:
@@ -312,7 +312,7 @@ def _names(identifier: str, listing: Listing) -> Mapping[str, str]:
 def _for_each(value: Any, names: Mapping[str, str]) -> Any:
     """Return a value with templates in the place of the names of a table."""
     if isinstance(value, Mapping):
-        return {key: _for_each(one, names) for key, one in value.items()}
+        return {key: _for_each(field, names) for key, field in value.items()}
     return next((TEMPLATE for TEMPLATE in _TEMPLATES if TEMPLATE.format(**names) == value), value)
 
 
@@ -329,7 +329,11 @@ def kept_by_cleans(tables: Sequence[Table]) -> Mapping[str, int]:
 
     A table that cannot be read says nothing. The daemon will ask before its first clean.
     """
-    able = [one for one in tables if isinstance(FORMATS[one.format], KeepsCommits) and not is_in_catalog(one.location)]
+    able = [
+        table
+        for table in tables
+        if isinstance(FORMATS[table.format], KeepsCommits) and not is_in_catalog(table.location)
+    ]
     read = able[:_MOST_READ]
     storages, failed = Storages(), list[str]()
     with ThreadPoolExecutor(_AT_ONCE) as threads:

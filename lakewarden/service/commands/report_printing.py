@@ -72,7 +72,7 @@ def document_of(report: LakeReport) -> str:
             for service, counts in report.services.items()
         },
         "tables": [_table(table) for table in report.tables],
-        "unread": [asdict(one) for one in report.unread],
+        "unread": [asdict(line) for line in report.unread],
     }
     return json.dumps(printable_values(document), indent=2)
 
@@ -80,16 +80,16 @@ def document_of(report: LakeReport) -> str:
 def _table(line: TableLine) -> dict[str, Any]:
     services = [
         {
-            "service": one.service,
-            "decision": type(one.decision).__name__,
-            "code": one.decision.code,
-            "reason": one.decision.reason,
-            "remedy": remedy_of(one.decision),
-            "is_due": one.is_due,
-            "files_fewer": one.fewer,
-            **_figures(one.work),
+            "service": service_line.service,
+            "decision": type(service_line.decision).__name__,
+            "code": service_line.decision.code,
+            "reason": service_line.decision.reason,
+            "remedy": remedy_of(service_line.decision),
+            "is_due": service_line.is_due,
+            "files_fewer": service_line.fewer,
+            **_figures(service_line.work),
         }
-        for one in line.services
+        for service_line in line.services
     ]
     return {**asdict(line), "services": services, "files_fewer": line.fewer, "frees_bytes": line.frees}
 
@@ -113,7 +113,7 @@ def text_of(report: LakeReport, *, most: int) -> RenderableType:
         parts += [Padding(_grid(SERVICE_HEADS, service_rows(report)), (0, 0, 0, 2)), Text("")]
         parts += [
             Padding(
-                _grid(TABLE_HEADS, ([printable(one.called, most=_NAME), *table_cells(one)] for one in lines)),
+                _grid(TABLE_HEADS, ([printable(line.called, most=_NAME), *table_cells(line)] for line in lines)),
                 (0, 0, 0, 2),
             )
         ]
@@ -150,8 +150,8 @@ def summary(report: LakeReport) -> Iterator[str]:
         "due with the defaults of a daemon."
     )
     sums = report.totals.values()
-    read = _amount(sum(one.files for one in sums), sum(one.bytes for one in sums))
-    deleted = _amount(sum(one.deletes for one in sums), sum(one.deletes_bytes for one in sums))
+    read = _amount(sum(part.files for part in sums), sum(part.bytes for part in sums))
+    deleted = _amount(sum(part.deletes for part in sums), sum(part.deletes_bytes for part in sums))
     yield (
         f"The services that are due would read {read}, and delete {deleted}. "
         f"After them there would be {sum(table.fewer for table in report.tables)} files fewer, as far as the tables "
@@ -207,7 +207,7 @@ def _amount(files: int, content: int) -> str:
 
 def _short(files: int | None, content: int | None) -> str:
     """Return an amount in a column: `12, 1.5 MiB`."""
-    return ", ".join(one for one in (str(files) if files else "", size(content) if content else "") if one)
+    return ", ".join(part for part in (str(files) if files else "", size(content) if content else "") if part)
 
 
 def _grid(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> Grid:

@@ -82,8 +82,8 @@ def _planned(run: RunBody) -> str:
 def _dry(answer: DryRunExplanation, explanation: TableExplanation) -> str:
     line = f"{answer['table']}  {answer['service']}: {answer['says']}"
     remedy = [] if answer["remedy"] is None else [f"  -> {answer['remedy']}"]
-    known = service_written_out(explanation, answer["service"])
-    return "\n".join([*(printable(one) for one in [line, *remedy]), known])
+    service_text = service_written_out(explanation, answer["service"])
+    return "\n".join([*(printable(text) for text in [line, *remedy]), service_text])
 
 
 _AGAIN_SECONDS = 1.0

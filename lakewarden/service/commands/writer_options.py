@@ -38,13 +38,13 @@ def print_writer_options(
     """
     if url is not None and not config.exists():
         return _print_those_of_the_daemon(table, engine, _client(url, key), as_json=as_json, out=out)
-    known = load(config)
+    configuration = load(config)
     ids = list[str]()
     answer = None
-    for one in tables_in(known):
-        ids.append(one.id)
-        if one.id == table:
-            answer = one
+    for entry in tables_in(configuration):
+        ids.append(entry.id)
+        if entry.id == table:
+            answer = entry
             break
     if answer is None:
         if url is not None:
@@ -52,13 +52,13 @@ def print_writer_options(
                 return _print_those_of_the_daemon(table, engine, _client(url, key), as_json=as_json, out=out)
         near = suggested(table, ids)
         raise UnknownNameError(f"no table {table!r} is in {config}; {near}")
-    api = known.settings.api.url
+    api = configuration.settings.api.url
     held, source = _measured(table, engine, url or api, key)
     table_format = FORMATS[answer.format]
     writer = engine_of(answer, table_format, engine)
-    body = options_for_writers(known.settings, answer, writer, held=held)
+    body = options_for_writers(configuration.settings, answer, writer, held=held)
     longer = (held or timedelta(0)) + timedelta(days=1)
-    held_longer = options_for_writers(known.settings, answer, writer, held=longer)
+    held_longer = options_for_writers(configuration.settings, answer, writer, held=longer)
     waits = body.options != held_longer.options  # only if the format has locks
     print(
         body.model_dump_json(indent=2)
@@ -78,21 +78,27 @@ def _client(url: str, key: str | None) -> Client:
 
 def _print_those_of_the_daemon(table: str, engine: str, client: Client, *, as_json: bool, out: TextIO) -> int:
     """Print the options as the daemon says them."""
-    asked = cast(Any, engine)  # it judges itself
+    any_engine = cast(Any, engine)  # it judges itself
     body = WriterOptionsBody.model_validate(
-        about_table(client, table, lambda: client.writer_options(table, engine=asked))
+        about_table(client, table, lambda: client.writer_options(table, engine=any_engine))
     )
-    syntaxes = {one.name: one.syntax for known in FORMATS.values() for one in known.writer_engines}
+    syntaxes = {
+        writer_engine.name: writer_engine.syntax
+        for table_format in FORMATS.values()
+        for writer_engine in table_format.writer_engines
+    }
     source = f"the options, with their waits, are those of the daemon at {client.url}"
     syntax = syntaxes.get(body.engine, Syntax.PROPERTIES)
     print(body.model_dump_json(indent=2) if as_json else written_out(body, source, syntax=syntax), file=out)
     return 0
 
 
-def tables_in(known: Config) -> Iterator[Table]:
+def tables_in(configuration: Config) -> Iterator[Table]:
     """Yield the tables of the file, then those that its patterns find now. What cannot be listed is left out."""
-    yield from known.tables
-    for source in sources_of(known.discover, Storages(known.settings.storage, roots=known.roots)):
+    yield from configuration.tables
+    for source in sources_of(
+        configuration.discover, Storages(configuration.settings.storage, roots=configuration.roots)
+    ):
         with suppress(LakewardenError):
             yield from source.find().tables
 
@@ -158,9 +164,9 @@ def write_for_all(config: Path, folder: Path, *, engine: str | None, out: TextIO
     Files of an earlier call are replaced. The waits for locks are the shortest safe ones: `writer-options TABLE` asks
     the daemon. Return 1 if a table has no options, for example because it names no lock.
     """
-    known = load(config)
+    configuration = load(config)
     folder.mkdir(parents=True, exist_ok=True)
-    made = _write(known, folder, engine)
+    made = _write(configuration, folder, engine)
     print(printable(f"{made.written} files are in {folder}"), file=out)
     for table, why in made.refused[:_MOST_NAMED]:
         print(printable(f"no options for {table}: {why}"), file=out)
@@ -169,12 +175,12 @@ def write_for_all(config: Path, folder: Path, *, engine: str | None, out: TextIO
     return 1 if made.refused else 0
 
 
-def _write(known: Config, folder: Path, engine: str | None) -> WriterFiles:
+def _write(configuration: Config, folder: Path, engine: str | None) -> WriterFiles:
     written, refused = 0, list[tuple[str, str]]()
-    for table in _tables(known, refused):
+    for table in _tables(configuration, refused):
         try:
             for writer in _engines(table, engine):
-                body = options_for_writers(known.settings, table, writer, held=None)
+                body = options_for_writers(configuration.settings, table, writer, held=None)
                 file = folder / f"{table.id}.{writer.name}.{_ENDING[writer.syntax]}"
                 file.write_text(written_out(body, None, syntax=writer.syntax) + "\n", encoding="utf-8")
                 written += 1
@@ -183,13 +189,15 @@ def _write(known: Config, folder: Path, engine: str | None) -> WriterFiles:
     return WriterFiles(written=written, refused=tuple(refused))
 
 
-def _tables(known: Config, refused: list[tuple[str, str]]) -> Iterator[Table]:
+def _tables(configuration: Config, refused: list[tuple[str, str]]) -> Iterator[Table]:
     """Yield the tables of the file, and those that its patterns find now. What cannot be listed is noted."""
     ids = set()
-    for table in known.tables:
+    for table in configuration.tables:
         ids.add(table.id)
         yield table
-    for source in sources_of(known.discover, Storages(known.settings.storage, roots=known.roots)):
+    for source in sources_of(
+        configuration.discover, Storages(configuration.settings.storage, roots=configuration.roots)
+    ):
         try:
             answer = source.find()
         except LakewardenError as error:

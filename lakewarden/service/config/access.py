@@ -86,7 +86,7 @@ class AccessSettings(Settings):
     @field_validator("keys")
     @classmethod
     def _each_secret_once(cls, value: tuple[KeySettings, ...]) -> tuple[KeySettings, ...]:
-        places = [one.key for one in value]
+        places = [entry.key for entry in value]
         twice = next((number for number, place in enumerate(places) if place in places[:number]), None)
         if twice is not None:
             raise ValueError(f"the key of {value[twice].name} is here more than once: a key has one name and one role")
@@ -95,6 +95,6 @@ class AccessSettings(Settings):
     @field_validator("issuers")
     @classmethod
     def _each_issuer_once(cls, value: tuple[IssuerSettings, ...]) -> tuple[IssuerSettings, ...]:
-        if len({one.issuer for one in value}) < len(value):
+        if len({entry.issuer for entry in value}) < len(value):
             raise ValueError("an issuer is here more than once: give it all its grants in one entry")
         return value

@@ -63,7 +63,7 @@ class Assembly:
 
     def paths(self) -> Mapping[int, str]:
         """Return the path of each listed table, by its number."""
-        return {number: one.path for number, one in enumerate(self._settings.tables) if one.path is not None}
+        return {number: table.path for number, table in enumerate(self._settings.tables) if table.path is not None}
 
     def untold(self) -> Sequence[str]:
         """Return the paths of listed tables that no entry names a format for."""
@@ -83,7 +83,7 @@ class Assembly:
     def assembled(self, facts: Facts) -> tuple[tuple[Table, ...], tuple[Discover, ...]]:
         """Return the tables and the patterns that could be assembled, with the locations that `facts` has."""
         patterns = {number: self._pattern(number, table, facts) for number, table in self._matching()}
-        found = [self._discover(number, pattern) for number, pattern in patterns.items() if pattern is not None]
+        discover = [self._discover(number, pattern) for number, pattern in patterns.items() if pattern is not None]
         shared = SharedValues()
         in_order = [pattern for pattern in patterns.values() if pattern is not None]
         made = (
@@ -92,7 +92,7 @@ class Assembly:
             if table.match is None
         )
         tables = tuple(shared.table(table) for table in made if table is not None)
-        return tables, tuple(one for one in found if one is not None)
+        return tables, tuple(pattern for pattern in discover if pattern is not None)
 
     def _catalog(self, name: str, entry: CatalogEntry) -> ConfiguredCatalog | None:
         at: KeyPath = ("catalogs", name)
@@ -100,7 +100,11 @@ class Assembly:
         if table_format is None:
             return None
         if table_format.catalog_settings is None:
-            able = ", ".join(one.name for one in self._formats.values() if one.catalog_settings is not None)
+            able = ", ".join(
+                table_format.name
+                for table_format in self._formats.values()
+                if table_format.catalog_settings is not None
+            )
             self._problem((*at, "format"), f"{entry.format} tables are found by their paths; catalogs have {able}")
             return None
         settings = self._typed(table_format.catalog_settings, entry.settings, at)
@@ -134,7 +138,11 @@ class Assembly:
         id_ = _id(table, location)
         self._once(self._ids, id_, (*at, "id" if table.id is not None else "path"), f"the id {id_}")
         pattern = None if location is None else fitting(patterns, id_, location)
-        named = table.format or (None if pattern is None else pattern.format) or self._told(table.path, location, facts)
+        named = (
+            table.format
+            or (None if pattern is None else pattern.format)
+            or self._format_at(table.path, location, facts)
+        )
         if named is None:
             self._problem((*at, "format"), "is missing, and nothing at the path tells it")
             return None
@@ -161,11 +169,11 @@ class Assembly:
         )
         if made is None or is_in_catalog(made.location) or table.path in facts.places:
             return made
-        said = "does not answer: it is only observed, and its links are not followed, until the next start"
-        self._problem((*at, "path"), f"{shown(table.path)} {said}", Weight.WARNING)
+        sentence = "does not answer: it is only observed, and its links are not followed, until the next start"
+        self._problem((*at, "path"), f"{shown(table.path)} {sentence}", Weight.WARNING)
         return replace(made, mode=Mode.OBSERVE)
 
-    def _told(self, path: str, location: str | None, facts: Facts) -> str | None:
+    def _format_at(self, path: str, location: str | None, facts: Facts) -> str | None:
         """Return the format that the catalog of a table has, or that its files tell."""
         if location is None or not is_in_catalog(location):
             return facts.formats.get(path)
@@ -175,15 +183,15 @@ class Assembly:
     def _levels(self, own: Level, pattern: Pattern | None, at: KeyPath) -> Sequence[Level]:
         """Return the levels of a table, from the most general to the most special."""
         named = own if own.policy is not None or pattern is None else pattern.level
-        found = [self._defaults]
+        levels = [self._defaults]
         if named.policy is not None and named.policy in self._policies:
-            found.append(self._policies[named.policy])
+            levels.append(self._policies[named.policy])
         elif named.policy is not None:
-            known = ", ".join(self._policies) or "none"
+            names = ", ".join(self._policies) or "none"
             self._problem(
-                (*named.at, "policy"), f"there is no policy {shown(named.policy)} under policies; there is {known}"
+                (*named.at, "policy"), f"there is no policy {shown(named.policy)} under policies; there is {names}"
             )
-        return [*found, *([] if pattern is None or pattern.level is own else [pattern.level]), own]
+        return [*levels, *([] if pattern is None or pattern.level is own else [pattern.level]), own]
 
     def _pattern(self, number: int, table: TableSettings, facts: Facts) -> Pattern | None:
         at: KeyPath = ("tables", number)
@@ -195,20 +203,22 @@ class Assembly:
         self._problems += unknown_names(level)
         if is_in_catalog(match):
             name, names = named_in_catalog(match)
-            known = self._known_catalog(name, None, (*at, "match"))
-            if known is None:
+            catalog = self._known_catalog(name, None, (*at, "match"))
+            if catalog is None:
                 return None
             if not names:
                 self._problem((*at, "match"), f"names no tables: write catalog://{name}/* for all of them")
                 return None
-            return Pattern(match=match, exclude=table.exclude, share=table.share, level=level, format=known.format.name)
+            return Pattern(
+                match=match, exclude=table.exclude, share=table.share, level=level, format=catalog.format.name
+            )
         try:
             PathPattern.of(match)
         except ValueError as wrong:
             self._problem((*at, "match"), str(wrong))
             return None
         try:
-            excluded = [PathPattern.of(one) for one in table.exclude]
+            excluded = [PathPattern.of(text) for text in table.exclude]
         except ValueError as wrong:
             self._problem((*at, "exclude"), str(wrong))
             return None
@@ -223,13 +233,13 @@ class Assembly:
         )
 
     def _path_patterns(self, table: TableSettings) -> Sequence[PathPattern]:
-        found = []
+        patterns = []
         for text in (table.match or "", *table.exclude):
             try:
-                found.append(PathPattern.of(text))
+                patterns.append(PathPattern.of(text))
             except ValueError:
                 continue
-        return found
+        return patterns
 
     def _discover(self, number: int, pattern: Pattern) -> Discover | None:
         """Return a pattern with its listing, and with the settings of its tables."""
@@ -243,7 +253,7 @@ class Assembly:
             return None
         by_path = pattern.catalog is None
         location = f"{pattern.paths[0].root}/any_table" if by_path else f"catalog://{catalog.name}/{_ANY}"
-        any_table, said = self._making.table(
+        any_table, merge = self._making.table(
             Place(
                 id=TableId(f"{catalog.name}.{_ANY}"),
                 format=catalog.format,
@@ -262,7 +272,7 @@ class Assembly:
             every=table.every,
             any_table=any_table,
             by_path=by_path,
-            values=said.values if said.templates else None,
+            values=merge.values if merge.templates else None,
         )
 
     def _listed_by(self, pattern: Pattern, table: TableSettings, at: KeyPath) -> ConfiguredCatalog | None:
@@ -288,7 +298,7 @@ class Assembly:
 
     def _found_by_paths(self, match: str) -> str | None:
         """Return the only format with tables that are found by a pattern of paths. None if there are several."""
-        able = [one.name for one in self._formats.values() if _lists_paths(one, match)]
+        able = [table_format.name for table_format in self._formats.values() if _lists_paths(table_format, match)]
         return able[0] if len(able) == 1 else None
 
     def _catalog_of(self, location: str, table_format: TableFormat, at: KeyPath) -> ConfiguredCatalog | None:
@@ -307,18 +317,18 @@ class Assembly:
         return location
 
     def _format(self, name: str, at: KeyPath) -> TableFormat | None:
-        found = self._formats.get(name)
-        if found is None:
+        table_format = self._formats.get(name)
+        if table_format is None:
             self._problem((*at, "format"), f"{shown(name)} is no format: it is one of {', '.join(self._formats)}")
-        return found
+        return table_format
 
     def _known_catalog(self, name: str, table_format: TableFormat | None, at: KeyPath) -> ConfiguredCatalog | None:
         """Return the catalog of this name. Return None, with a problem, if it is missing or belongs to another
         format.
         """
         if name not in self._settings.catalogs:
-            known = ", ".join(self._settings.catalogs)
-            there = f"there is {known}" if known else "there are none"
+            names = ", ".join(self._settings.catalogs)
+            there = f"there is {names}" if names else "there are none"
             self._problem(at, f"there is no catalog {shown(name)} under catalogs; {there}")
             return None
         catalog = self.catalogs.get(name)
@@ -370,12 +380,12 @@ def _lists_paths(table_format: TableFormat, match: str) -> bool:
 
 def _followed(patterns: Sequence[PathPattern], facts: Facts) -> tuple[PathPattern, ...]:
     """Return patterns as they are written, and with the links of their roots followed, if the file system answers."""
-    found = list(patterns)
+    all_patterns = list(patterns)
     for pattern in patterns:
         place = facts.places.get(pattern.root)
         if place is not None and place.location not in (None, pattern.root):
-            found.append(replace(pattern, root=place.location or pattern.root))
-    return tuple(found)
+            all_patterns.append(replace(pattern, root=place.location or pattern.root))
+    return tuple(all_patterns)
 
 
 def _line_of(entry: Any) -> int | None:

@@ -28,7 +28,7 @@ def _written_out(examined: Examination) -> str:
 
 def _as_json(examined: Examination) -> str:
     document = examined.document
-    found = [
+    problems = [
         {
             "severity": problem.weight.value,
             "line": problem.line or document.line(problem.at),
@@ -38,7 +38,7 @@ def _as_json(examined: Examination) -> str:
         for problem in examined.problems
     ]
     tables = None if examined.config is None else len(examined.config.tables)
-    return json.dumps({"file": str(document.file), "tables": tables, "problems": found}, indent=2)
+    return json.dumps({"file": str(document.file), "tables": tables, "problems": problems}, indent=2)
 
 
 def _means(config: Config) -> str:

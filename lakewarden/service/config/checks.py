@@ -107,29 +107,29 @@ def answered(ask: Callable[[_K], _V], keys: Collection[_K], *, within: timedelta
 
     A question that hangs keeps its thread, which ends with the process.
     """
-    found, told = dict[_K, _V](), queue.SimpleQueue[tuple[_K, list[_V]]]()
+    answers, answer_queue = dict[_K, _V](), queue.SimpleQueue[tuple[_K, list[_V]]]()
     waiting, open_questions = iter(keys), 0
 
     def answer(key: _K) -> None:
-        said: list[_V] = []
+        reply: list[_V] = []
         try:
-            said.append(ask(key))
+            reply.append(ask(key))
         finally:
-            told.put((key, said))
+            answer_queue.put((key, reply))
 
     while True:
         for key in itertools.islice(waiting, AT_ONCE - open_questions):
             threading.Thread(target=answer, args=(key,), name="facts", daemon=True).start()
             open_questions += 1
         if not open_questions:
-            return found
+            return answers
         try:
-            key, said = told.get(timeout=within.total_seconds())
+            key, reply = answer_queue.get(timeout=within.total_seconds())
         except queue.Empty:
-            return found
+            return answers
         open_questions -= 1
-        for one in said:
-            found[key] = one
+        for fact in reply:
+            answers[key] = fact
 
 
 def place_of(address: str, *, follow_links: bool = True) -> FoundLocation:
@@ -216,8 +216,8 @@ def _lies_in(place: str, folder: str) -> bool:
 
 def roots_of(settings: Configuration, facts: Facts) -> tuple[str, ...]:
     """Return the canonical locations of the roots that have one."""
-    found = (facts.places.get(root) or place_of(root, follow_links=False) for root in settings.roots)
-    return tuple(place.location for place in found if place.location is not None)
+    places = (facts.places.get(root) or place_of(root, follow_links=False) for root in settings.roots)
+    return tuple(place.location for place in places if place.location is not None)
 
 
 def _outside_of_roots(subject: Subject) -> Iterator[Problem]:
@@ -241,10 +241,10 @@ _NO_ROOT = "is a name in a catalog: write the place where its tables lie"
 
 def secrets_of(settings: Configuration, catalogs: Mapping[str, ConfiguredCatalog]) -> Mapping[KeyPath, Secret]:
     """Return every secret in the settings, by its key."""
-    found = dict(_secrets(settings, ()))
+    secrets = dict(_secrets(settings, ()))
     for name, catalog in catalogs.items():
-        found |= dict(_secrets(catalog.settings, ("catalogs", name)))
-    return found
+        secrets |= dict(_secrets(catalog.settings, ("catalogs", name)))
+    return secrets
 
 
 def _secrets(value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Secret]]:
@@ -262,8 +262,8 @@ def _ports(subject: Subject) -> Iterator[Problem]:
     api, management = subject.settings.api, subject.settings.management
     if api.port == management.port:
         here, there = ("management", "api") if "management" in subject.written else ("api", "management")
-        said = f"{api.port} is the {there}.port too: probes need a port of their own"
-        yield Problem(at=(here, "port"), sentence=said)
+        sentence = f"{api.port} is the {there}.port too: probes need a port of their own"
+        yield Problem(at=(here, "port"), sentence=sentence)
 
 
 def _open_ports(subject: Subject) -> Iterator[Problem]:
@@ -276,11 +276,11 @@ def _open_ports(subject: Subject) -> Iterator[Problem]:
         hosts["hooks"] = settings.hooks.host or settings.api.host
     for group, host in hosts.items():
         if not is_loopback(host):
-            said = (
+            sentence = (
                 f"{shown(host)} is no loopback address, and every client that reaches it may pause tables: set "
                 "access.authentication: keys and make a key with 'lakewarden keys create', or listen on 127.0.0.1"
             )
-            yield Problem(at=(group, "host"), sentence=said)
+            yield Problem(at=(group, "host"), sentence=sentence)
 
 
 def _keys_without_use(subject: Subject) -> Iterator[Problem]:
@@ -295,8 +295,8 @@ def _unknown_formats(subject: Subject) -> Iterator[Problem]:
     for name, profile in subject.settings.spark.items():
         for number, word in enumerate(profile.formats):
             if word not in subject.formats:
-                said = f"{shown(word)} is no format: it is one of {', '.join(subject.formats)}"
-                yield Problem(at=("spark", name, "formats", number), sentence=said)
+                sentence = f"{shown(word)} is no format: it is one of {', '.join(subject.formats)}"
+                yield Problem(at=("spark", name, "formats", number), sentence=sentence)
 
 
 def _late_executors(subject: Subject) -> Iterator[Problem]:
@@ -304,11 +304,11 @@ def _late_executors(subject: Subject) -> Iterator[Problem]:
     lease = subject.settings.daemon.lease
     for name, profile in subject.settings.spark.items():
         if profile.has_remote_executors and (counted := counted_deadline(profile.conf)) > lease:
-            said = (
+            sentence = (
                 f"its executors go on for {format_duration(counted)} without an answer of their driver, longer than "
                 f"daemon.lease: {format_duration(lease)}. Lower {INTERVAL} or {FAILURES}, or raise daemon.lease"
             )
-            yield Problem(at=("spark", name, "conf"), sentence=said)
+            yield Problem(at=("spark", name, "conf"), sentence=sentence)
 
 
 def _local_tables_elsewhere(subject: Subject) -> Iterator[Problem]:
@@ -317,8 +317,10 @@ def _local_tables_elsewhere(subject: Subject) -> Iterator[Problem]:
         served = (table for table in subject.tables if table.mode is Mode.ACT and name in table.profiles())
         local = next((table for table in served if table.location.startswith("/")), None)
         if profile.has_remote_executors and local is not None:
-            said = f"table {local.id} lies on a local path: each Spark worker must have the same folder at that place"
-            yield _warning(("spark", name, "master"), said)
+            sentence = (
+                f"table {local.id} lies on a local path: each Spark worker must have the same folder at that place"
+            )
+            yield _warning(("spark", name, "master"), sentence)
 
 
 def _shared_places(subject: Subject) -> Iterator[Problem]:
@@ -328,17 +330,17 @@ def _shared_places(subject: Subject) -> Iterator[Problem]:
         place = subject.facts.places.get(address)
         where = by_place(place.location if place is not None and place.location is not None else address)
         if where in taken:
-            said = f"the table at {where} is registered at tables[{taken[where]}].path already"
-            yield Problem(at=("tables", number, "path"), sentence=said)
+            sentence = f"the table at {where} is registered at tables[{taken[where]}].path already"
+            yield Problem(at=("tables", number, "path"), sentence=sentence)
         taken.setdefault(where, number)
     for where, number in taken.items():
         outer = next((taken[above] for above in _above(where) if above in taken), None)
         if outer is not None:
-            said = (
+            sentence = (
                 f"{where} lies inside the table at tables[{outer}].path: the services of that table could delete files "
                 "of this one. Move one of the two, or remove its entry"
             )
-            yield Problem(at=("tables", number, "path"), sentence=said)
+            yield Problem(at=("tables", number, "path"), sentence=sentence)
 
 
 def _above(where: str) -> Iterator[str]:
@@ -351,8 +353,8 @@ def _above(where: str) -> Iterator[str]:
 
 def _nothing_to_serve(subject: Subject) -> Iterator[Problem]:
     if not subject.settings.tables:
-        said = "there are none: no table is served"
-        yield _warning(("tables",), said)
+        sentence = "there are none: no table is served"
+        yield _warning(("tables",), sentence)
 
 
 def _missing_tables(subject: Subject) -> Iterator[Problem]:

@@ -331,13 +331,13 @@ def merged(started_with: Mapping[str, Any], written: Mapping[str, Any]) -> dict[
 def changed_keys(started_with: Mapping[str, Any], written: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the keys with another value than at the start of the daemon, such as `api.port`."""
     before, now = at_start(started_with), at_start(written)
-    found = []
+    keys = []
     for key in sorted({*before, *now}):
-        one, other = before.get(key), now.get(key)
-        if one == other:
+        old, new = before.get(key), now.get(key)
+        if old == new:
             continue
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            found += [f"{key}.{below}" for below in sorted({*one, *other}) if one.get(below) != other.get(below)]
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            keys += [f"{key}.{below}" for below in sorted({*old, *new}) if old.get(below) != new.get(below)]
         else:
-            found.append(key)
-    return tuple(found)
+            keys.append(key)
+    return tuple(keys)

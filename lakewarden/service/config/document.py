@@ -82,8 +82,8 @@ def _events(text: str) -> Iterator[yaml.Event]:
         since = f" (it begins on line {began.line + 1})" if began and mark and began.line < mark.line - 1 else ""
         raise RefusedError(f"{_with_a_hint(wrong.problem or str(wrong), text, line)}{since}", line) from wrong
     except yaml.YAMLError as wrong:
-        said = getattr(wrong, "reason", None) or str(wrong).partition("\n")[0]
-        raise RefusedError(_with_a_hint(said, text, None), _line_of(wrong, text)) from wrong
+        sentence = getattr(wrong, "reason", None) or str(wrong).partition("\n")[0]
+        raise RefusedError(_with_a_hint(sentence, text, None), _line_of(wrong, text)) from wrong
 
 
 def _allowed(text: str) -> Iterator[yaml.Event]:
@@ -106,8 +106,8 @@ def _allowed(text: str) -> Iterator[yaml.Event]:
             case yaml.CollectionEndEvent():
                 depth -= 1
             case yaml.DocumentStartEvent() if begun is not None:
-                said, mark = "but found another document", event.start_mark
-                raise yaml.MarkedYAMLError(context_mark=begun, problem=said, problem_mark=mark)
+                problem, mark = "but found another document", event.start_mark
+                raise yaml.MarkedYAMLError(context_mark=begun, problem=problem, problem_mark=mark)
         if depth > DEEPEST:
             raise RefusedError(f"nested more than {DEEPEST} deep: no setting is", line)
         if values > MOST_VALUES:
@@ -119,12 +119,12 @@ def _allowed(text: str) -> Iterator[yaml.Event]:
             yield event
 
 
-def _with_a_hint(said: str, text: str, line: int | None) -> str:
+def _with_a_hint(sentence: str, text: str, line: int | None) -> str:
     written = text.splitlines()[line - 1] if line is not None and line <= len(text.splitlines()) else ""
     if "\t" in written[: len(written) - len(written.lstrip())]:
-        return f"no valid YAML: {said}: {_TABS}"
-    hint = next((f": {hint}" for sign, hint in _HINTS.items() if sign in said), "")
-    return f"no valid YAML: {said}{hint}"
+        return f"no valid YAML: {sentence}: {_TABS}"
+    hint = next((f": {hint}" for sign, hint in _HINTS.items() if sign in sentence), "")
+    return f"no valid YAML: {sentence}{hint}"
 
 
 def _line_of(wrong: yaml.YAMLError, text: str) -> int | None:
@@ -207,8 +207,8 @@ class Values:
             key = self._shared(key_event.value)
             here = (*at, key)
             if key in made:
-                said = f"stands here a second time; the first is on line {stands[key]}"
-                self.problems.append(Problem(at=here, sentence=said, line=line))
+                sentence = f"stands here a second time; the first is on line {stands[key]}"
+                self.problems.append(Problem(at=here, sentence=sentence, line=line))
                 self._skip(next(self._events))
                 continue
             stands[key] = line
@@ -310,8 +310,8 @@ def document_of(text: str, *, file: Path) -> Document:
     A text without a key is refused: it may be a file that is just being written.
     """
     try:
-        found = Values(text)
-        values = found.read()
+        reader = Values(text)
+        values = reader.read()
     except RefusedError as refused:
         wrong = Problem(at=(), sentence=refused.sentence, line=refused.line)
         return Document(file=file, values=None, text=text, problems=(wrong,))
@@ -319,7 +319,7 @@ def document_of(text: str, *, file: Path) -> Document:
         kind = "a list" if isinstance(values, list) else f"just {shown(values)}"
         wrong = Problem(at=(), sentence=f"must hold a mapping with keys such as tables, not {kind}", line=1)
         return Document(file=file, values=None, text=text, problems=(wrong,))
-    return Document(file=file, values=values, text=text, problems=tuple(found.problems))
+    return Document(file=file, values=values, text=text, problems=tuple(reader.problems))
 
 
 def _text(file: Path) -> str:

@@ -79,19 +79,19 @@ def examine(
     document of a running daemon. All that is not read again is taken from there.
     """
     document = read_document(path) if text is None else document_of(text, file=path)
-    found = list(document.problems)
+    problems = list(document.problems)
     values = document.values
     if values is not None and started_with is not None:
         values = merged(started_with, values)
     settings, written, wrong = _validated(values)
-    found += wrong
+    problems += wrong
     config = None
     if settings is not None:
         config, more = assembled(settings, written, document.file, to_serve=to_serve, ask=ask, formats=formats)
-        known = {problem.at for problem in found}
-        found += (problem for problem in more if problem.at not in known)
-    errors = any(problem.weight is Weight.ERROR for problem in found)
-    in_order = sorted(found, key=lambda problem: problem.line or document.line(problem.at) or math.inf)
+        places = {problem.at for problem in problems}
+        problems += (problem for problem in more if problem.at not in places)
+    errors = any(problem.weight is Weight.ERROR for problem in problems)
+    in_order = sorted(problems, key=lambda problem: problem.line or document.line(problem.at) or math.inf)
     return Examination(document=document, config=None if errors else config, problems=tuple(in_order))
 
 
@@ -106,12 +106,12 @@ def _validated(
     try:
         return Configuration.model_validate(written), written, []
     except ValidationError as wrong:
-        found = problems.problems_of(wrong, Configuration, raw=written)
+        complaints = problems.problems_of(wrong, Configuration, raw=written)
         rest = problems.without_problems(wrong, written)
     try:
-        return Configuration.model_validate(rest), rest, found
+        return Configuration.model_validate(rest), rest, complaints
     except ValidationError:
-        return None, rest, found
+        return None, rest, complaints
 
 
 def assembled(
@@ -136,7 +136,7 @@ def assembled(
         stores=settings.storage,
     )
     tables, discover = assembly.assembled(facts)
-    spark = with_formats(settings.spark, [*tables, *(one.any_table for one in discover)])
+    spark = with_formats(settings.spark, [*tables, *(pattern.any_table for pattern in discover)])
     config = Config(
         settings=settings.model_copy(update={"spark": spark}),
         tables=tables,
@@ -155,7 +155,7 @@ def assembled(
         addresses=addresses,
         facts=facts,
     )
-    found = [*assembly.problems, *checks.judged(subject)]
+    problems = [*assembly.problems, *checks.judged(subject)]
     if to_serve:
-        found += checks.unusable_data_dir(facts, data_dir, config.tables)
-    return config, found
+        problems += checks.unusable_data_dir(facts, data_dir, config.tables)
+    return config, problems

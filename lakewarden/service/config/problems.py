@@ -65,16 +65,16 @@ def problems_of(error: ValidationError, model: Any, *, raw: Any, at: KeyPath = (
     `model` is the type that `raw` was validated as: a model, or a union of models.
     """
     return [
-        Problem(at=at + _as_written(found["loc"], raw), sentence=_sentence(dict(found), model))
-        for found in error.errors()
+        Problem(at=at + _as_written(detail["loc"], raw), sentence=_sentence(dict(detail), model))
+        for detail in error.errors()
     ]
 
 
 def without_problems(error: ValidationError, raw: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return `raw` without the keys that pydantic refused, so that the rest can be checked too."""
     sound = copy.deepcopy(raw)
-    for found in error.errors():
-        path = _as_written(found["loc"], raw)
+    for detail in error.errors():
+        path = _as_written(detail["loc"], raw)
         here: Any = sound
         for part in path[:-1]:
             here = here.get(part) if isinstance(here, dict) else here[part]
@@ -102,26 +102,26 @@ def _as_written(path: KeyPath, raw: Any) -> KeyPath:
     return tuple(kept)
 
 
-def _sentence(found: dict[str, Any], model: Any) -> str:
-    match found["type"]:
+def _sentence(detail: dict[str, Any], model: Any) -> str:
+    match detail["type"]:
         case "extra_forbidden":
-            said = f"there is no such key{_suggestion(found['loc'], model)}"
+            sentence = f"there is no such key{_suggestion(detail['loc'], model)}"
         case "enum":
-            said = _one_of(str(found["ctx"]["expected"]).replace("'", ""), found["input"])
+            sentence = _one_of(str(detail["ctx"]["expected"]).replace("'", ""), detail["input"])
         case "missing":
-            said = "is missing"
+            sentence = "is missing"
         case "union_tag_not_found":
-            said = f"needs a key {_unquoted(found['ctx']['discriminator'])}"
+            sentence = f"needs a key {_unquoted(detail['ctx']['discriminator'])}"
         case "union_tag_invalid":
-            what, known = _unquoted(found["ctx"]["discriminator"]), found["ctx"]["expected_tags"]
-            said = f"{shown(found['ctx']['tag'])} is no {what}: it is one of {known}"
+            what, tags = _unquoted(detail["ctx"]["discriminator"]), detail["ctx"]["expected_tags"]
+            sentence = f"{shown(detail['ctx']['tag'])} is no {what}: it is one of {tags}"
         case "value_error":
-            said = str(found["ctx"]["error"])
+            sentence = str(detail["ctx"]["error"])
         case "string_pattern_mismatch":
-            said = f"{shown(found['input'])} does not have the form {found['ctx']['pattern']}"
+            sentence = f"{shown(detail['input'])} does not have the form {detail['ctx']['pattern']}"
         case _:
-            said = _in_plain_words(found)
-    return said
+            sentence = _in_plain_words(detail)
+    return sentence
 
 
 def _one_of(choices: str, written: Any) -> str:
@@ -129,9 +129,9 @@ def _one_of(choices: str, written: Any) -> str:
     return f"it is one of {choices}, not {shown(written)}" + (f"; did you mean {near[0]}?" if near else "")
 
 
-def _in_plain_words(found: dict[str, Any]) -> str:
+def _in_plain_words(detail: dict[str, Any]) -> str:
     """Return what is wrong with the type of a value, in the words of a file and not in those of Python."""
-    kind, written = str(found["type"]), found["input"]
+    kind, written = str(detail["type"]), detail["input"]
     if written is None:
         return "is missing: the key has no value"
     if kind == "string_type" and isinstance(written, bool | int | float):
@@ -141,7 +141,7 @@ def _in_plain_words(found: dict[str, Any]) -> str:
             glued = needed is _KEYS and isinstance(written, str) and _GLUED.match(written) is not None
             hint = ", with a space after the colon" if glued else ""
             return f"{needed}{hint}{_instead_of(written)}"
-    message = str(found["msg"])
+    message = str(detail["msg"])
     return f"{message[0].lower()}{message[1:]}{_instead_of(written)}"
 
 
@@ -176,21 +176,21 @@ def _unquoted(text: str) -> str:
 
 
 def _suggestion(path: Sequence[str | int], model: Any) -> str:
-    known = sorted(_keys(model, path[:-1]))
-    near = difflib.get_close_matches(str(path[-1])[:_LONGEST_KEY].lower().replace("-", "_"), known, n=1)
+    keys = sorted(_keys(model, path[:-1]))
+    near = difflib.get_close_matches(str(path[-1])[:_LONGEST_KEY].lower().replace("-", "_"), keys, n=1)
     if near:
         return f"; did you mean {near[0]}?"
-    return f"; it may be {', '.join(known)}" if known else ""
+    return f"; it may be {', '.join(keys)}" if keys else ""
 
 
 def _keys(model: Any, path: Sequence[str | int]) -> set[str]:
     """Return the keys that are allowed at `path`. All branches of a union are tried."""
     here = list(_models(model))
     for part in path:
-        fields = [one.model_fields[part] for one in here if isinstance(part, str) and part in one.model_fields]
+        fields = [branch.model_fields[part] for branch in here if isinstance(part, str) and part in branch.model_fields]
         if fields:
-            here = [found for field in fields for found in _models(field.annotation)]
-    return {field.alias or key for one in here for key, field in one.model_fields.items()}
+            here = [branch for field in fields for branch in _models(field.annotation)]
+    return {field.alias or key for branch in here for key, field in branch.model_fields.items()}
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

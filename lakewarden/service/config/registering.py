@@ -78,28 +78,32 @@ def made_of(
 ) -> Made:
     """Return the tables of entries. An entry with a problem makes none, and harms no other."""
     wrong = [_refused(entry, base) for entry in entries]
-    sound = [number for number, found in enumerate(wrong) if not found]
+    sound = [number for number, reasons in enumerate(wrong) if not reasons]
     if not sound:
         return Made(tables=[None] * len(entries), problems=wrong)
     written = {**base.values, "tables": [*base.patterns, *(entries[number] for number in sound)]}
-    config, found = assembled(
+    config, problems = assembled(
         Configuration.model_validate(written), written, base.file, to_serve=False, ask=ask, formats=formats
     )
     for position, number in enumerate(sound, start=len(base.patterns)):
-        wrong[number] = [_said(one) for one in found if _is_of(one, position)]
+        wrong[number] = [_below_entry(problem) for problem in problems if _is_of(problem, position)]
     by_id = {table.id: table for table in config.tables}
-    tables = [None if told else _registered(by_id, entry) for entry, told in zip(entries, wrong, strict=True)]
+    tables = [None if reasons else _registered(by_id, entry) for entry, reasons in zip(entries, wrong, strict=True)]
     return Made(tables=tables, problems=wrong, spark=config.settings.spark)
 
 
 def with_spark(config: Config, made: Made) -> Mapping[str, SparkProfile]:
     """Return the profiles of a configuration, also with the formats of tables that are registered."""
-    found = {}
+    profiles = {}
     for name, profile in config.settings.spark.items():
-        both = [one for one in (profile, made.spark.get(name)) if one is not None and "formats" in one.model_fields_set]
-        formats = tuple(dict.fromkeys(word for one in both for word in one.formats))
-        found[name] = profile.model_copy(update={"formats": formats}) if formats else profile
-    return found
+        both = [
+            candidate
+            for candidate in (profile, made.spark.get(name))
+            if candidate is not None and "formats" in candidate.model_fields_set
+        ]
+        formats = tuple(dict.fromkeys(word for candidate in both for word in candidate.formats))
+        profiles[name] = profile.model_copy(update={"formats": formats}) if formats else profile
+    return profiles
 
 
 def _refused(entry: Mapping[str, Any], base: Base) -> list[str]:
@@ -108,11 +112,11 @@ def _refused(entry: Mapping[str, Any], base: Base) -> list[str]:
     if kept:
         return [f"{key} can only be set in the configuration: name a policy that has it" for key in kept]
     try:
-        said = TableSettings.model_validate(entry)
+        settings = TableSettings.model_validate(entry)
     except ValidationError as wrong:
-        return [_told(problem) for problem in problems.problems_of(wrong, TableSettings, raw=entry)]
+        return [_text(problem) for problem in problems.problems_of(wrong, TableSettings, raw=entry)]
     try:
-        reason = outside(spelled_location(said.path or ""), base.roots)
+        reason = outside(spelled_location(settings.path or ""), base.roots)
     except PermanentError as unusable:
         reason = str(unusable)
     return [] if reason is None else [f"path: {reason}"]
@@ -120,10 +124,10 @@ def _refused(entry: Mapping[str, Any], base: Base) -> list[str]:
 
 def _service_keys(entry: Mapping[str, Any]) -> Sequence[str]:
     services = entry.get("services")
-    found = services.items() if isinstance(services, Mapping) else ()
+    policies = services.items() if isinstance(services, Mapping) else ()
     return [
         f"services.{service}.{key}"
-        for service, policy in found
+        for service, policy in policies
         if isinstance(policy, Mapping)
         for key in policy
         if key not in _OF_A_SERVICE
@@ -134,11 +138,11 @@ def _is_of(problem: Problem, position: int) -> bool:
     return problem.weight is Weight.ERROR and problem.at[:2] == ("tables", position)
 
 
-def _said(problem: Problem) -> str:
-    return _told(replace(problem, at=problem.at[2:]))
+def _below_entry(problem: Problem) -> str:
+    return _text(replace(problem, at=problem.at[2:]))
 
 
-def _told(problem: Problem) -> str:
+def _text(problem: Problem) -> str:
     return str(problem)
 
 

@@ -122,9 +122,9 @@ class CareSettings(Settings):
     def _all_defaults(cls, value: Any) -> Any:
         """Read `compaction:` without a value as a policy of defaults."""
         if isinstance(value, dict):
-            said = {service: {} if policy is None else policy for service, policy in value.items()}
+            policies = {service: {} if policy is None else policy for service, policy in value.items()}
             return {
-                service: policy for service, policy in said.items() if isinstance(policy, dict) or policy not in OFF
+                service: policy for service, policy in policies.items() if isinstance(policy, dict) or policy not in OFF
             }
         return value
 

@@ -256,18 +256,18 @@ class Commands:
 
         A hold that no row tells of is not given. The future raises TemporaryError if the wait runs out.
         """
-        asked = BarrierAsked(table=table, caller=caller, hold=hold, wait=wait)
+        request = BarrierAsked(table=table, caller=caller, hold=hold, wait=wait)
         terms = f"cleans wait for {format_duration(hold)}, asked for within {format_duration(wait)}"
 
         def begin() -> None:
             try:
                 self._audit_log.note(caller, ActKind.BARRIER_ASKED, table=table, after=terms)
             except LakewardenError as error:
-                asked.answer.set_exception(error)
+                request.answer.set_exception(error)
                 return
-            self._barriers.ask(asked)
+            self._barriers.ask(request)
 
-        return self.put(Command(table=table, begin=begin, answer=asked.answer))
+        return self.put(Command(table=table, begin=begin, answer=request.answer))
 
     @_on_control_thread
     def release_cleans(self, table: TableId, *, hold: str | None = None, caller: Caller = LOCAL) -> int:

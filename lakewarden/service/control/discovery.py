@@ -91,7 +91,7 @@ class Discovery:
         unchanged. `begin` starts the pools that come with another configuration.
         """
         self._listed = listed
-        self._asked = [AskedSource(source=source) for source in sources]
+        self._inquiries = [AskedSource(source=source) for source in sources]
         self._table_registry = state.tables
         self._membership = membership
         self._active_runs = state.active_runs
@@ -106,11 +106,11 @@ class Discovery:
         self._retry_at = float("inf")
         self._clock = resources.clock
         self._again = False
-        self._shown: Sequence[SourceStatus] = ()
+        self._statuses: Sequence[SourceStatus] = ()
 
     def sources(self) -> Sequence[SourceStatus]:
         """Return every source with its last answer. For any thread."""
-        return self._shown
+        return self._statuses
 
     def list_again(self) -> None:
         """Have every source listed now. For any thread."""
@@ -130,20 +130,20 @@ class Discovery:
         news = self._take_over()
         if self._again:
             self._again = False
-            for asked in self._asked:
-                asked.due_at = float("-inf")
+            for inquiry in self._inquiries:
+                inquiry.due_at = float("-inf")
         if self._table_registry.held and now >= self._held_at:
             news, self._held_at = True, now + HELD_SECONDS
         changed = news
-        for asked in self._asked:
-            if asked.listing is None and now >= asked.due_at:
-                asked.listing = self._threads.submit(asked.source.find, place=asked.source.name)
-                asked.listing.add_done_callback(lambda _: self._wake())
-                asked.asked_at, changed = self._clock.now(), True
-            if asked.listing is not None and asked.listing.done():
-                news = self._heard(asked, asked.listing, now) or news
-                asked.listing, changed = None, True
-        if self._left_over and all(asked.heard for asked in self._asked):
+        for inquiry in self._inquiries:
+            if inquiry.listing is None and now >= inquiry.due_at:
+                inquiry.listing = self._threads.submit(inquiry.source.find, place=inquiry.source.name)
+                inquiry.listing.add_done_callback(lambda _: self._wake())
+                inquiry.asked_at, changed = self._clock.now(), True
+            if inquiry.listing is not None and inquiry.listing.done():
+                news = self._heard(inquiry, inquiry.listing, now) or news
+                inquiry.listing, changed = None, True
+        if self._left_over and all(inquiry.heard for inquiry in self._inquiries):
             self._left_over, news = (), True
         if news or now >= self._retry_at:
             self._retry_at = float("inf")
@@ -153,7 +153,9 @@ class Discovery:
                 log.exception("discovery_not_applied")
                 self._retry_at = now + AGAIN_AFTER.total_seconds()
         if news or changed:
-            self._shown = [asked.status(self._left_out.get(asked.source.name, {})) for asked in self._asked]
+            self._statuses = [
+                inquiry.status(self._left_out.get(inquiry.source.name, {})) for inquiry in self._inquiries
+            ]
 
     def _take_over(self) -> bool:
         """Go on with another configuration, if one was offered. Return whether there was one.
@@ -167,64 +169,67 @@ class Discovery:
             self._listed = listed
             if sources is None:
                 continue
-            known = {asked.source.name: asked for asked in self._asked}
-            self._left_over = [*self._left_over, *(table for asked in self._asked for table in asked.found.tables)]
-            self._asked = [AskedSource(source=source) for source in sources]
-            for asked in self._asked:
-                if asked.source.name in known:
-                    before = known[asked.source.name]
-                    asked.found, asked.answered_at = replace(before.found, tables=()), before.answered_at
+            by_name = {inquiry.source.name: inquiry for inquiry in self._inquiries}
+            self._left_over = [
+                *self._left_over,
+                *(table for inquiry in self._inquiries for table in inquiry.found.tables),
+            ]
+            self._inquiries = [AskedSource(source=source) for source in sources]
+            for inquiry in self._inquiries:
+                if inquiry.source.name in by_name:
+                    before = by_name[inquiry.source.name]
+                    inquiry.found, inquiry.answered_at = replace(before.found, tables=()), before.answered_at
         return offered
 
-    def _heard(self, asked: AskedSource, answer: Future[FoundTables], now: float) -> bool:
+    def _heard(self, inquiry: AskedSource, answer: Future[FoundTables], now: float) -> bool:
         """Apply an answer. Return whether the source answered. If a source says nothing about a table, it stays as it
         was.
         """
-        every = asked.source.every
-        asked.heard = True
+        every = inquiry.source.every
+        inquiry.heard = True
         try:
-            found = answer.result()
+            listing = answer.result()
         except Exception as error:  # noqa: BLE001 - the failure of one source must not stop the others or the daemon
-            asked.failures += 1
-            asked.due_at = now + min(every, AGAIN_AFTER).total_seconds()
-            if asked.failures == 1:
-                log.warning("discovery_failed", source=asked.source.name, error=str(error))
-            asked.failure = str(error)
-            self._listener.discovery_failed(asked.source.name, asked.failure)
+            inquiry.failures += 1
+            inquiry.due_at = now + min(every, AGAIN_AFTER).total_seconds()
+            if inquiry.failures == 1:
+                log.warning("discovery_failed", source=inquiry.source.name, error=str(error))
+            inquiry.failure = str(error)
+            self._listener.discovery_failed(inquiry.source.name, inquiry.failure)
             return False
-        self._tell(asked, found)
-        told = {table.id for table in found.tables}
-        untold = (table for table in asked.found.tables if table.id not in told and not found.tells_of(table.id))
-        asked.found = replace(found, tables=(*found.tables, *untold))
-        asked.failures, asked.failure, asked.answered_at = 0, None, self._clock.now()
-        asked.due_at = now + every.total_seconds()
+        self._tell(inquiry, listing)
+        ids = {table.id for table in listing.tables}
+        untold = (table for table in inquiry.found.tables if table.id not in ids and not listing.tells_of(table.id))
+        inquiry.found = replace(listing, tables=(*listing.tables, *untold))
+        inquiry.failures, inquiry.failure, inquiry.answered_at = 0, None, self._clock.now()
+        inquiry.due_at = now + every.total_seconds()
         return True
 
-    def _tell(self, asked: AskedSource, found: FoundTables) -> None:
+    def _tell(self, inquiry: AskedSource, listing: FoundTables) -> None:
         """Log what the previous answer did not say."""
-        unlisted = {place: why for place, why in found.unlisted.items() if place not in asked.found.unlisted}
+        unlisted = {place: why for place, why in listing.unlisted.items() if place not in inquiry.found.unlisted}
         if unlisted:
-            shown = dict(islice(unlisted.items(), _MOST_TOLD))
-            log.warning("namespaces_not_listed", source=asked.source.name, number=len(unlisted), namespaces=shown)
-        refused = {table: why for table, why in found.refused.items() if table not in asked.found.refused}
+            sample = dict(islice(unlisted.items(), _MOST_TOLD))
+            log.warning("namespaces_not_listed", source=inquiry.source.name, number=len(unlisted), namespaces=sample)
+        refused = {table: why for table, why in listing.refused.items() if table not in inquiry.found.refused}
         if refused:
-            shown = dict(islice(refused.items(), _MOST_TOLD))
-            log.warning("cannot_be_registered", source=asked.source.name, number=len(refused), tables=shown)
+            sample = dict(islice(refused.items(), _MOST_TOLD))
+            log.warning("cannot_be_registered", source=inquiry.source.name, number=len(refused), tables=sample)
 
     def _go_by_what_was_found(self) -> None:
         before = {table.id: table for table in self._table_registry.values()}
-        found = {table.id: table for table in self._tables()}
+        by_id = {table.id: table for table in self._tables()}
         # If an id now has another location or another format, that is another table. It is registered after the first
         # one has gone.
-        stay = {id_: table for id_, table in before.items() if id_ in found and _is_same(found[id_], table)}
-        changed = {id_ for id_, table in stay.items() if _settings(found[id_]) != _settings(table)}
+        stay = {id_: table for id_, table in before.items() if id_ in by_id and _is_same(by_id[id_], table)}
+        changed = {id_ for id_, table in stay.items() if _settings(by_id[id_]) != _settings(table)}
         held = frozenset(id_ for id_ in changed if self._active_runs.of(id_))
-        stay |= {id_: found[id_] for id_ in stay.keys() - held}
+        stay |= {id_: by_id[id_] for id_ in stay.keys() - held}
         # If a dropped table has a run, it stays until the run is settled, and no other run begins.
         ending = {id_: table for id_, table in before.items() if id_ not in stay and self._active_runs.of(id_)}
         stay |= ending
         taken = {by_place(table.location) for table in stay.values()}
-        new = [table for table in found.values() if table.id not in before and by_place(table.location) not in taken]
+        new = [table for table in by_id.values() if table.id not in before and by_place(table.location) not in taken]
         gone = before.keys() - stay.keys()
         self._table_registry.held = held | ending.keys()
         if not new and not gone and all(stay[id_] is before[id_] for id_ in stay):
@@ -248,9 +253,9 @@ class Discovery:
         ids: dict[TableId, str] = {}
         taken: dict[str, TableId] = {}
         around: set[str] = set()
-        told: dict[str, dict[str, str]] = {}
+        left_out: dict[str, dict[str, str]] = {}
         second: dict[str, tuple[str, Table]] = {}
-        for source, table in self._known():
+        for source, table in self._with_sources():
             here = by_place(table.location)
             above = tuple(_above(here))
             inside = next((taken[place] for place in above if place in taken), None)
@@ -260,7 +265,7 @@ class Discovery:
                 continue
             if inside is not None or here in around:
                 why = f"inside of {inside}" if inside is not None else "around another table"
-                told.setdefault(source or "", {})[table.id] = why
+                left_out.setdefault(source or "", {})[table.id] = why
                 continue
             ids[table.id] = table.location
             taken[here] = table.id
@@ -269,38 +274,38 @@ class Discovery:
         for here, (source, table) in second.items():
             if here not in taken:
                 why = f"the table at {ids[table.id]} has its id: {_REMEDY}"
-                told.setdefault(source, {})[f"{table.id} at {table.location}"] = why
-        self._tell_left_out(told)
+                left_out.setdefault(source, {})[f"{table.id} at {table.location}"] = why
+        self._tell_left_out(left_out)
 
-    def _known(self) -> Iterator[tuple[str | None, Table]]:
+    def _with_sources(self) -> Iterator[tuple[str | None, Table]]:
         """Yield the tables with the names of their sources. Tables of the configuration and of former sources have
         none.
         """
         yield from ((None, table) for table in self._listed)
-        for asked in self._asked:
-            found = sorted(asked.found.tables, key=self._is_new)
-            yield from ((asked.source.name, table) for table in found)
+        for inquiry in self._inquiries:
+            tables = sorted(inquiry.found.tables, key=self._is_new)
+            yield from ((inquiry.source.name, table) for table in tables)
         yield from ((None, table) for table in self._left_over)
 
-    def _tell_left_out(self, told: Mapping[str, Mapping[str, str]]) -> None:
+    def _tell_left_out(self, left_out: Mapping[str, Mapping[str, str]]) -> None:
         """Log what was not left out before, and show how many tables of each source are left out."""
         before = {table for tables in self._left_out.values() for table in tables}
-        every = {table: why for tables in told.values() for table, why in tables.items()}
+        every = {table: why for tables in left_out.values() for table, why in tables.items()}
         if news := {table: why for table, why in every.items() if table not in before}:
             log.warning("cannot_be_registered", number=len(news), tables=dict(islice(news.items(), _MOST_TOLD)))
-        self._left_out = told
-        for asked in self._asked:
-            if asked.heard and asked.failures == 0:
-                refused = {**asked.found.refused, **told.get(asked.source.name, {})}
-                self._listener.discovered(asked.source.name, replace(asked.found, refused=refused))
+        self._left_out = left_out
+        for inquiry in self._inquiries:
+            if inquiry.heard and inquiry.failures == 0:
+                refused = {**inquiry.found.refused, **left_out.get(inquiry.source.name, {})}
+                self._listener.discovered(inquiry.source.name, replace(inquiry.found, refused=refused))
 
     def _is_new(self, table: Table) -> bool:
-        known = self._table_registry.get(table.id)
-        return known is None or known.location != table.location
+        entry = self._table_registry.get(table.id)
+        return entry is None or entry.location != table.location
 
 
-def _is_same(one: Table, other: Table) -> bool:
-    return one.location == other.location and one.format == other.format
+def _is_same(table: Table, other: Table) -> bool:
+    return table.location == other.location and table.format == other.format
 
 
 def _settings(table: Table) -> Table:
@@ -353,21 +358,23 @@ class CatalogSource:
         Raises PermanentError and TemporaryError, as the format of the catalog does.
         """
         catalog = self._first.catalog
-        known = catalog.format.tables_in(catalog.name, catalog.settings, self._storage)
-        tables, refused = [], dict(known.refused)
-        for identifier in sorted(known.tables):
-            location = known.locations.get(identifier)
+        listing = catalog.format.tables_in(catalog.name, catalog.settings, self._storage)
+        tables, refused = [], dict(listing.refused)
+        for identifier in sorted(listing.tables):
+            location = listing.locations.get(identifier)
             id_ = self._first.id_of(identifier, location)
             pattern = fitting(self._patterns, id_, self._first.address_of(identifier, location))
             try:
                 if pattern is not None:
-                    table = _registrable(identifier, self._entries[id(pattern)], known)
+                    table = _registrable(identifier, self._entries[id(pattern)], listing)
                     self._storages.require(table.location)
                     tables.append(table)
             except PermanentError as wrong:
                 refused[identifier] = str(wrong)
         beginning = self._beginning()
-        unlisted = {legal_beginning(f"{beginning}.{one}".strip(".")): why for one, why in known.unlisted.items()}
+        unlisted = {
+            legal_beginning(f"{beginning}.{namespace}".strip(".")): why for namespace, why in listing.unlisted.items()
+        }
         return FoundTables(tables=tables, unlisted=unlisted, refused=refused)
 
     def _beginning(self) -> str:
@@ -375,9 +382,9 @@ class CatalogSource:
         return dotted(self._first.pattern.paths[-1].root) if self._first.by_path else self.name
 
 
-def _registrable(identifier: str, entry: Discover, known: Listing) -> Table:
+def _registrable(identifier: str, entry: Discover, listing: Listing) -> Table:
     """Return the table. Raises PermanentError if its settings contradict its name or the format."""
-    table = entry.table(identifier, location=known.locations.get(identifier))
+    table = entry.table(identifier, location=listing.locations.get(identifier))
     for wrong in entry.catalog.format.contradictions(table):
         if not wrong.blocks:
             raise PermanentError(f"{wrong.key} {wrong.reason}")

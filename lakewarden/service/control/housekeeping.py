@@ -147,20 +147,20 @@ class StoreWatch:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._told = False
+        self._is_told = False
 
     def look(self) -> float:
         """Try to write, and return the seconds until the next look. Any error that the store has is in the log."""
         try:
             self._store.check_writable()
         except LakewardenError as error:
-            if not self._told:
+            if not self._is_told:
                 log.warning("store_unwritable", error=str(error))
-            self._told = True
+            self._is_told = True
             return AGAIN_SECONDS
-        if self._told:
+        if self._is_told:
             log.info("store_writable_again")
-        self._told = False
+        self._is_told = False
         return EVERY_SECONDS
 
 

@@ -141,20 +141,20 @@ class TableStatuses:
         kept = {}
         for table in self._tables.values():
             of = table.id
-            one = before.get(of)
+            entry = before.get(of)
             if of not in told_of:  # this is done for each of ten thousand tables, so nothing else is called here
                 common = (owner_of(table), interval(table), paused(of), decisions(of), planned(of), evidence(of))
                 observation = seen(of)
                 view = None if observation is None else observation.view
-                same = one is not None and one.parts.view is view and one.parts.table is table
-                if one is None or not same or one.common != common:
-                    one = self._look(table, one)
-                    one = one._replace(common=common if _says_no_more(one.parts, common) else None)
+                same = entry is not None and entry.parts.view is view and entry.parts.table is table
+                if entry is None or not same or entry.common != common:
+                    entry = self._look(table, entry)
+                    entry = entry._replace(common=common if _says_no_more(entry.parts, common) else None)
             else:
-                one = self._look(table, one)._replace(common=None)
-            kept[of] = one
+                entry = self._look(table, entry)._replace(common=None)
+            kept[of] = entry
         self._kept = kept
-        return [one.status for one in kept.values()]
+        return [entry.status for entry in kept.values()]
 
     def of(self, table: Table) -> TableStatus:
         """Return one table."""
@@ -177,11 +177,11 @@ class TableStatuses:
         )
 
     def _look(self, table: Table, kept: _Kept | None) -> _Kept:
-        found = self._parts(table)
+        parts = self._parts(table)
         # A view is equal only to itself: a comparison of two large ones would take longer than a new status.
-        if kept is not None and kept.parts.view is found.view and kept.parts[1:] == found[1:]:
+        if kept is not None and kept.parts.view is parts.view and kept.parts[1:] == parts[1:]:
             return kept
-        return _Kept(parts=found, status=TableStatus(**found._asdict()))
+        return _Kept(parts=parts, status=TableStatus(**parts._asdict()))
 
     def _parts(self, table: Table) -> _Parts:
         of = table.id
@@ -213,5 +213,5 @@ def _says_no_more(parts: _Parts, common: _Common) -> bool:
     few = (parts.failure, parts.active, parts.approvals, parts.writer_failures)
     fewer = (parts.retries, parts.smaller, parts.rewrites, parts.foreign_services)
     owner, polled_every, paused, decisions, _, lock = common
-    told = (parts.owner, parts.polled_every, parts.paused, parts.decisions, parts.lock)
-    return not any(few) and not any(fewer) and told == (owner, polled_every, paused, decisions, lock)
+    answers = (parts.owner, parts.polled_every, parts.paused, parts.decisions, parts.lock)
+    return not any(few) and not any(fewer) and answers == (owner, polled_every, paused, decisions, lock)

@@ -79,8 +79,10 @@ def problem_answer(
 
 def refusal_answer(scope: Scope, refusal: Refusal, *, headers: Mapping[str, str] | None = None) -> ProblemAnswer:
     """Return the answer of a refusal."""
-    said, remedy = refusal.message, refusal.remedy
-    return problem_answer(scope, status=refusal.status, code=refusal.code, detail=said, remedy=remedy, headers=headers)
+    detail, remedy = refusal.message, refusal.remedy
+    return problem_answer(
+        scope, status=refusal.status, code=refusal.code, detail=detail, remedy=remedy, headers=headers
+    )
 
 
 log = structlog.get_logger(__name__)
@@ -172,8 +174,8 @@ def add_error_handlers(app: FastAPI, show: ShowProblem = as_it_is) -> None:
 
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:
-        said, remedy = error.detail, error.remedy
-        return answer(request, error.status, error.code, said, remedy, key=error.key, headers=error.headers)
+        detail, remedy = error.detail, error.remedy
+        return answer(request, error.status, error.code, detail, remedy, key=error.key, headers=error.headers)
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
@@ -189,10 +191,10 @@ def add_error_handlers(app: FastAPI, show: ShowProblem = as_it_is) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        found = error.errors()[0]
+        detail = error.errors()[0]
         remedy = _NOT_JSON if isinstance(error.body, bytes) else None  # FastAPI reads only what is declared as JSON
-        place = ".".join(str(part) for part in found["loc"])
-        return answer(request, 422, "invalid", f"{place}: {in_plain_words(found)}", remedy)
+        place = ".".join(str(part) for part in detail["loc"])
+        return answer(request, 422, "invalid", f"{place}: {in_plain_words(detail)}", remedy)
 
     @app.exception_handler(TemporaryError)
     async def later(request: Request, error: TemporaryError) -> Response:
@@ -215,9 +217,9 @@ def add_error_handlers(app: FastAPI, show: ShowProblem = as_it_is) -> None:
 
 def _methods(app: FastAPI, scope: Scope) -> list[str]:
     """Return the methods of all routes of the path of a request."""
-    fitting = [one for one in app.routes if isinstance(one, Route) and one.matches(scope)[0] is not Match.NONE]
-    known = {method for route in fitting for method in route.methods or ()}
-    return sorted(known | ({"HEAD"} if "GET" in known else set()))
+    fitting = [route for route in app.routes if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE]
+    methods = {method for route in fitting for method in route.methods or ()}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 
 class Outermost:

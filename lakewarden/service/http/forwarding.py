@@ -134,8 +134,8 @@ def _passed_on(request: Request, body: bytes, owner: TableOwner, *, seconds: flo
         except OSError as away:
             raise TemporaryError(f"{owns} cannot be reached at {owner.url}: {away}", delay=_AGAIN) from away
         connection.sock.settimeout(seconds)
-        asked = request.scope["raw_path"].decode("ascii")  # as it came: decoded, it would be another path
-        path = address.path.rstrip("/") + asked + (f"?{request.url.query}" if request.url.query else "")
+        raw_path = request.scope["raw_path"].decode("ascii")  # as it came: decoded, it would be another path
+        path = address.path.rstrip("/") + raw_path + (f"?{request.url.query}" if request.url.query else "")
         sent = {name: value for name, value in request.headers.items() if not name.startswith(_OF_THE_PAGE)}
         headers = {**_passing(sent), FORWARDED_FOR: _about(request)[1]}
         connection.request(request.method, path, body=body, headers=headers)

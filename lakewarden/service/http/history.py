@@ -53,10 +53,10 @@ def add_decisions(app: FastAPI, plane: ControlPlane) -> None:
         A decision begins when its kind, its remedy or its reason changes. Other numbers in a reason are no change.
         """
         of = registered(plane, table).table.id
-        found = plane.history().decision_changes(of, service=service, before=after, limit=limit + 1)
-        cursor = str(found[limit - 1].number) if len(found) > limit else None
+        changes = plane.history().decision_changes(of, service=service, before=after, limit=limit + 1)
+        cursor = str(changes[limit - 1].number) if len(changes) > limit else None
         link_to_next(request, response, cursor)
-        return DecisionPage(items=[_body(one) for one in found[:limit]], next=cursor)
+        return DecisionPage(items=[_body(change) for change in changes[:limit]], next=cursor)
 
 
 def _body(change: DecisionChange) -> DecisionChangeBody:
@@ -123,16 +123,16 @@ def add_run_log(app: FastAPI, plane: ControlPlane) -> None:
         Another replica passes the request on.
         """
         lines = log_of(plane, run_for(plane, run, caller_of(request)), after=after, limit=limit + 1)
-        shown = lines[:limit]
-        cursor = str(shown[-1].number) if len(lines) > limit else None
+        page = lines[:limit]
+        cursor = str(page[-1].number) if len(lines) > limit else None
         accepted = request.headers.get("accept", "")
         if any(kind in accepted for kind in (TEXT, "text/html")):  # a browser shows text
-            answer = Response("".join(f"{line}\n" for line in written_out(shown, after=after)), media_type=TEXT)
+            answer = Response("".join(f"{line}\n" for line in written_out(page, after=after)), media_type=TEXT)
         elif LINES in accepted:
-            answer = Response("".join(f"{_log_body(one).model_dump_json()}\n" for one in shown), media_type=LINES)
+            answer = Response("".join(f"{_log_body(line).model_dump_json()}\n" for line in page), media_type=LINES)
         else:
             link_to_next(request, response, cursor)
-            return LogPage(items=[_log_body(one) for one in shown], next=cursor)
+            return LogPage(items=[_log_body(line) for line in page], next=cursor)
         link_to_next(request, answer, cursor)
         return answer
 
@@ -150,5 +150,5 @@ def log_of(plane: ControlPlane, run: Run, *, after: int = 0, limit: int) -> Sequ
             return []
         raise ApiError(404, "not_found", f"the log of run {run.id} is deleted: history.run_logs says how much is kept")
     gone = f"the log of run {run.id} is not here: replica {run.owner} carried it out, and its disk has the log"
-    said = f"{gone}. That replica has ended" if owner is None or not owner.alive else gone
-    raise ApiError(404, "not_found", said, "collect the logs of all workers with log.workers to keep them elsewhere")
+    detail = f"{gone}. That replica has ended" if owner is None or not owner.alive else gone
+    raise ApiError(404, "not_found", detail, "collect the logs of all workers with log.workers to keep them elsewhere")

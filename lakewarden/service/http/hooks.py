@@ -65,9 +65,9 @@ log = structlog.get_logger(__name__)
 HOOKS = "/v1/hooks/"
 
 HOOK_KEYS = {
-    HOOKS + name: one.commit_hook.key
-    for name, one in FORMATS.items()
-    if one.commit_hook is not None and one.commit_hook.key is not None
+    HOOKS + name: table_format.commit_hook.key
+    for name, table_format in FORMATS.items()
+    if table_format.commit_hook is not None and table_format.commit_hook.key is not None
 }
 """The paths of hooks with senders that send an API key in a header of their own."""
 

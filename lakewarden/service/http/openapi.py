@@ -102,16 +102,16 @@ def _name(status: HTTPStatus) -> str:
 
 
 def _shared(status: HTTPStatus) -> dict[str, Any]:
-    said = "; ".join(refusal.message for refusal in REFUSALS if refusal.status is status)
-    return {"description": said or "an unexpected error", "content": {MEDIA_TYPE: {"schema": PROBLEM}}}
+    description = "; ".join(refusal.message for refusal in REFUSALS if refusal.status is status)
+    return {"description": description or "an unexpected error", "content": {MEDIA_TYPE: {"schema": PROBLEM}}}
 
 
 def _with_parameters(operation: dict[str, Any], path: str) -> None:
     """Declare the parameters in a path that its function reads from the path itself."""
     declared = operation.setdefault("parameters", [])
-    known = {one["name"] for one in declared}
+    names = {parameter["name"] for parameter in declared}
     for name in _IN_PATH.findall(path):
-        if name not in known:
+        if name not in names:
             declared.append({"name": name, "in": "path", "required": True, "schema": {"type": "string"}})
 
 

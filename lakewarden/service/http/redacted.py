@@ -26,8 +26,8 @@ class Redacted:
 
     def show(self, settings: Configuration) -> None:
         """Show this configuration from now on."""
-        shown = _without_secrets(settings.model_dump(mode="json", by_alias=True))
-        self._content = zlib.compress(json.dumps(shown).encode())
+        content = _without_secrets(settings.model_dump(mode="json", by_alias=True))
+        self._content = zlib.compress(json.dumps(content).encode())
 
     def values(self) -> dict[str, Any]:
         """Return its values as JSON has them."""
@@ -49,10 +49,11 @@ def _without_secrets(value: Any, *, secret: bool = False) -> Any:
         case dict():
             place = set(value) <= _PLACES
             return {
-                key: _without_secrets(one, secret=not place and names_a_secret(str(key))) for key, one in value.items()
+                key: _without_secrets(member, secret=not place and names_a_secret(str(key)))
+                for key, member in value.items()
             }
         case list():
-            return [_without_secrets(one, secret=secret) for one in value]
+            return [_without_secrets(member, secret=secret) for member in value]
         case str() if secret:
             return REDACTED
         case str():

@@ -32,24 +32,24 @@ def registered(plane: ControlPlane, table: str) -> TableStatus:
 def tables_for(plane: ControlPlane, caller: Caller) -> Sequence[TableStatus]:
     """Return every registered table for which a caller has its role."""
     every = plane.tables()
-    return every if caller.reaches_everything else [one for one in every if caller.reaches(one.table.id)]
+    return every if caller.reaches_everything else [status for status in every if caller.reaches(status.table.id)]
 
 
 def policy_of(status: TableStatus, service: str) -> Service:
     """Return a service for which a table has a policy. Raises ApiError (404) if it has none."""
-    found = next((known for known in status.table.policies if known == service), None)
-    if found is None:
+    key = next((candidate for candidate in status.table.policies if candidate == service), None)
+    if key is None:
         able = ", ".join(status.table.policies) or "none"
         raise ApiError(404, "not_found", f"table {status.table.id} has no policy for {service!r}; it has: {able}")
-    return found
+    return key
 
 
 def run_for(plane: ControlPlane, run: str, caller: Caller) -> Run:
     """Return a run of a table that the caller reaches. Raises ApiError (404) if there is none."""
-    found = plane.run(RunId(run))
-    if found is None or not caller.reaches(found.table):
+    record = plane.run(RunId(run))
+    if record is None or not caller.reaches(record.table):
         raise ApiError(404, "not_found", f"there is no run {run}")
-    return found
+    return record
 
 
 async def answered(

@@ -112,18 +112,18 @@ def add_registrations(app: FastAPI, registering: Registering | None) -> None:
     ) -> RegistrationPage:
         """Return the tables that are registered over the API, also those that cannot be served, by their ids."""
         caller = caller_of(request)
-        known = [one for one in _known(registering) if caller.reaches(one.table)]
-        shown, cursor = cut(known, by=lambda one: one.table, after=after, limit=limit)
+        rows = [row for row in _registrations(registering) if caller.reaches(row.table)]
+        page, cursor = cut(rows, by=lambda row: row.table, after=after, limit=limit)
         link_to_next(request, response, cursor)
-        return RegistrationPage(items=[_body(one) for one in shown], next=cursor)
+        return RegistrationPage(items=[_body(row) for row in page], next=cursor)
 
     @app.get("/v1/registrations/{id}", responses=errors(404, 503), openapi_extra=needs(Role.VIEWER))
     def registration(id: str, request: Request) -> RegistrationBody:  # noqa: A002 - the name in the path
         """Return one table that is registered over the API."""
-        found = next((one for one in _known(registering) if one.table == id), None)
-        if found is None or not caller_of(request).reaches(id):
+        row = next((row for row in _registrations(registering) if row.table == id), None)
+        if row is None or not caller_of(request).reaches(id):
             raise ApiError(404, "not_found", f"no table {id!r} is registered over the API")
-        return _body(found)
+        return _body(row)
 
     @app.post("/v1/registrations", status_code=201, responses=errors(409, 422, 503), openapi_extra=_ADMIN)
     def register_table(request: Request, response: Response, body: RegisteredTableRequest) -> RegistrationBody:
@@ -132,7 +132,7 @@ def add_registrations(app: FastAPI, registering: Registering | None) -> None:
         Its place must lie below a root of the configuration. No other table may be there, inside of it or around it.
         """
         caller, entry = caller_of(request), _entry(body)
-        made = _body(_asked(lambda: _there(registering).register(entry, caller=caller)))
+        made = _body(_answer_of(lambda: _there(registering).register(entry, caller=caller)))
         response.headers["ETag"] = _tag(made, caller)
         return made
 
@@ -149,7 +149,7 @@ def add_registrations(app: FastAPI, registering: Registering | None) -> None:
         """
         there = _there(registering, id)
         caller, entry, seen = caller_of(request), _entry(body), _seen_by(request)
-        changed = _body(_asked(lambda: there.change(TableId(id), entry, caller=caller, expected=seen)))
+        changed = _body(_answer_of(lambda: there.change(TableId(id), entry, caller=caller, expected=seen)))
         response.headers["ETag"] = _tag(changed, caller)
         return changed
 
@@ -160,7 +160,7 @@ def add_registrations(app: FastAPI, registering: Registering | None) -> None:
         Nothing of the table is touched.
         """
         caller, seen = caller_of(request), _seen_by(request)
-        _asked(lambda: _there(registering, id).remove(TableId(id), caller=caller, expected=seen))
+        _answer_of(lambda: _there(registering, id).remove(TableId(id), caller=caller, expected=seen))
 
 
 def _seen_by(request: Request) -> Expected:
@@ -183,11 +183,11 @@ def _there(registering: Registering | None, table: str | None = None) -> Registe
     return registering
 
 
-def _known(registering: Registering | None) -> Sequence[Registration]:
+def _registrations(registering: Registering | None) -> Sequence[Registration]:
     return () if registering is None else registering.registrations()
 
 
-def _asked(ask: Callable[[], _Answer]) -> _Answer:
+def _answer_of(ask: Callable[[], _Answer]) -> _Answer:
     try:
         return ask()
     except NotRegisteredError as unknown:
@@ -205,9 +205,9 @@ def _entry(body: ChangedTableRequest | None) -> dict[str, Any]:
     return body.model_dump(mode="json", exclude_unset=True, exclude_none=True)
 
 
-def _body(found: Registration) -> RegistrationBody:
+def _body(row: Registration) -> RegistrationBody:
     return RegistrationBody(
-        id=found.table, entry=dict(found.entry), registered_by=found.by, registered_at=found.at, problem=found.problem
+        id=row.table, entry=dict(row.entry), registered_by=row.by, registered_at=row.at, problem=row.problem
     )
 
 
@@ -264,9 +264,9 @@ def add_discovery(app: FastAPI, plane: ControlPlane) -> None:
 
         Each replica lists them for itself.
         """
-        shown, cursor = cut(plane.discovery.sources(), by=lambda one: one.name, after=after, limit=limit)
+        page, cursor = cut(plane.discovery.sources(), by=lambda source: source.name, after=after, limit=limit)
         link_to_next(request, response, cursor)
-        return SourcePage(items=[_discovery_body(one) for one in shown], next=cursor)
+        return SourcePage(items=[_discovery_body(source) for source in page], next=cursor)
 
     @app.post("/v1/discovery/list", status_code=202, openapi_extra=needs(Role.OPERATOR, whole=True))
     def discover_now() -> ListingBody:

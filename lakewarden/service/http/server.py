@@ -240,10 +240,10 @@ class Certificates:
         self._name = name
         self._settings = settings
         self._every_seconds = every_seconds
-        self._told: _Versions = ()
+        self._refused: _Versions = ()
         self._looked_at = time.monotonic()
         try:
-            self._versions = self._found()
+            self._versions = self._versions_on_disk()
             self._context = self._made()
         except (OSError, ValueError) as wrong:  # ssl.SSLError is an OSError
             raise PermanentError(f"{name}.tls cannot be used: {_reason(wrong)}") from wrong
@@ -257,20 +257,20 @@ class Certificates:
         return self._context
 
     def _look(self) -> None:
-        found: _Versions = ()
+        versions: _Versions = ()
         try:
-            found = self._found()
-            if found == self._versions:
+            versions = self._versions_on_disk()
+            if versions == self._versions:
                 return
             # A new context: an old one with a new certificate and an old key would refuse every connection.
-            self._context, self._versions, self._told = self._made(), found, ()
+            self._context, self._versions, self._refused = self._made(), versions, ()
             log.info("certificate_read", port=self._name)
         except (OSError, ValueError) as wrong:
-            if found != self._told or not found:
-                self._told = found
+            if versions != self._refused or not versions:
+                self._refused = versions
                 log.warning("certificate_refused", port=self._name, reason=_reason(wrong))
 
-    def _found(self) -> _Versions:
+    def _versions_on_disk(self) -> _Versions:
         files = (path.stat() for path in (self._settings.certificate, self._settings.key))
         return tuple((file.st_ino, file.st_mtime_ns, file.st_size) for file in files)
 

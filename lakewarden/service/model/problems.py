@@ -65,7 +65,7 @@ def problem(
 
     `instance` is the path of the request. `key` is the id of the API key that was refused, and never the key.
     """
-    said = {
+    members = {
         "type": f"urn:lakewarden:problem:{code}",
         "title": TITLES[code],
         "status": HTTPStatus(status).value,
@@ -75,7 +75,7 @@ def problem(
         "remedy": remedy,
         "key": key,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in members.items() if value is not None}
 
 
 # The refusals of a port: the requests that no route sees, and the connections that are ended.

@@ -271,4 +271,4 @@ CATALOGUE: tuple[Reason, ...] = tuple(
 )
 """Every reason once."""
 
-CODES = tuple(one.code for one in CATALOGUE)
+CODES = tuple(reason.code for reason in CATALOGUE)

@@ -83,9 +83,9 @@ def said_by_cluster(application: ClusterApplication, ask: Callable[[str], Mappin
         return _unknown(str(away))
     if master.get("status") != "ALIVE":
         return _unknown(f"its master says that it is {shown(master.get('status'))}, and not ALIVE")
-    found = _look_at_workers(_entries(master, "workers"), application.application, ask)
-    if found is not None and found.word is ClusterWord.AT_WORK:
-        return found
+    answer = _look_at_workers(_entries(master, "workers"), application.application, ask)
+    if answer is not None and answer.word is ClusterWord.AT_WORK:
+        return answer
     states = [
         entry.get("state") for entry in _entries(master, "completedapps") if entry.get("id") == application.application
     ]
@@ -95,7 +95,7 @@ def said_by_cluster(application: ClusterApplication, ask: Callable[[str], Mappin
         return _unknown("its master does not know the application")
     if states[-1] not in _ENDED:
         return _unknown(f"its master says that the application is {shown(states[-1])}")
-    return found or ClusterAnswer(
+    return answer or ClusterAnswer(
         word=ClusterWord.ENDED, reason=f"its master says {states[-1]}, and no worker has an executor of it"
     )
 
@@ -113,13 +113,13 @@ def _look_at_workers(
             doubt = _unknown(f"worker {named} is {shown(worker.get('state'))}, and its executors may live")
             continue
         try:
-            told = ask(f"{where.rstrip('/')}/json/")
+            worker_state = ask(f"{where.rstrip('/')}/json/")
         except LakewardenError as away:
             doubt = _unknown(f"worker {named}: {away}")
             continue
-        if told.get("id") != worker.get("id") or not isinstance(told.get("executors"), list):
+        if worker_state.get("id") != worker.get("id") or not isinstance(worker_state.get("executors"), list):
             doubt = _unknown(f"{shown(where)} is not worker {named}")
-        elif any(entry.get("appid") == application for entry in _entries(told, "executors")):
+        elif any(entry.get("appid") == application for entry in _entries(worker_state, "executors")):
             return ClusterAnswer(word=ClusterWord.AT_WORK, reason=f"worker {named} has an executor of it")
     return doubt
 
@@ -147,9 +147,9 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Follow no redirect."""
 
 
-def _entries(said: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
-    found = said.get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+def _entries(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    entries = document.get(key)
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def _unknown(reason: str) -> ClusterAnswer:
@@ -207,20 +207,20 @@ class ExecutorDeaths:
             DeathEvidence(
                 driver_gone_for=timedelta(seconds=self._clock.monotonic() - since),
                 application=application,
-                cluster=self._said(names.application, application),
+                cluster=self._answer_of(names.application, application),
             )
         )
 
-    def _gone_since(self, executor: str | None, told: float | None) -> float | None:
+    def _gone_since(self, executor: str | None, death_at: float | None) -> float | None:
         now = self._clock.monotonic()
-        known = [] if told is None or told > now else [told]
+        times = [] if death_at is None or death_at > now else [death_at]
         if executor is not None and _is_proved_dead(executor):
-            known.append(self._dead_since.setdefault(executor, now))
+            times.append(self._dead_since.setdefault(executor, now))
             for forgotten in list(self._dead_since)[:-_REMEMBERED]:
                 del self._dead_since[forgotten]
-        return min(known, default=None)
+        return min(times, default=None)
 
-    def _said(self, key: str, application: ClusterApplication) -> ClusterAnswer | None:
+    def _answer_of(self, key: str, application: ClusterApplication) -> ClusterAnswer | None:
         """Return the last answer of the cluster, and ask it again if that is due."""
         now, asking = self._clock.monotonic(), self._askings.setdefault(key, _Asking())
         for forgotten in list(self._askings)[:-_REMEMBERED]:
@@ -256,10 +256,10 @@ def _asked_and_ended(
     """
     match application.kind:
         case ClusterKind.STANDALONE:
-            said = said_by_cluster(application, ask)
-    if said.word is not ClusterWord.ENDED:
+            answer = said_by_cluster(application, ask)
+    if answer.word is not ClusterWord.ENDED:
         end(application)
-    return said
+    return answer
 
 
 def _is_proved_dead(executor: str) -> bool:

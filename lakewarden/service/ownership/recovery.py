@@ -125,8 +125,8 @@ class Recovery:
 
     def _judged(self, run: Run, ending: Gone, gone_at: float) -> Gone:
         proof = self._deaths.proof(run.executors, gone_since=gone_at)
-        said = ending.reason if run.application is None else f"{ending.reason}; {proof.reason}"
-        return replace(ending, proved=proof.proved, reason=said)
+        reason = ending.reason if run.application is None else f"{ending.reason}; {proof.reason}"
+        return replace(ending, proved=proof.proved, reason=reason)
 
     def settled(self, run: Run) -> None:
         """Forget a run that was settled."""

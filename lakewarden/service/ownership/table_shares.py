@@ -78,31 +78,31 @@ class TableShares:
     def owners(self) -> Callable[[Table], ReplicaId | None]:
         """Return what names the owner of a table, as `owner_of` does now. It asks once whether our lease holds."""
         ours, holds = self._replica_lease.replica, self._replica_lease.holds()
-        owned, holders, known = self._owned, self._holders, self._by_id
+        owned, holders, by_id = self._owned, self._holders, self._by_id
 
         def named(table: Table) -> ReplicaId | None:
             holder = holders.get(table.location)
             if holder == ours and not (holds and table.id in owned):
                 return None
-            return holder if holder in known else None
+            return holder if holder in by_id else None
 
         return named
 
     def count(self, replica: ReplicaId) -> int:
         """Return how many of the registered tables a replica owns, as far as it is known here."""
-        known = self._tables.locations
-        return sum(holder == replica for location, holder in self._holders.items() if location in known)
+        by_location = self._tables.locations
+        return sum(holder == replica for location, holder in self._holders.items() if location in by_location)
 
     def take(self, *, busy: Collection[TableId]) -> Moved:
         """Take the fair share. `busy` tables are kept in any case. If it raises TemporaryError, nothing has changed."""
-        known = self._tables.locations
+        by_location = self._tables.locations
         locations = self._store.share(
             self._replica_lease.replica,
-            locations=known.keys(),
+            locations=by_location.keys(),
             busy={self._tables[table].location for table in busy if table in self._tables},
         )
         holders, replicas = self._store.shares(), self._store.replicas()
-        owned = frozenset(known[location] for location in locations if location in known)
+        owned = frozenset(by_location[location] for location in locations if location in by_location)
         moved = Moved(gained=owned - self._owned, lost=self._owned - owned)
         self._holders, self._replicas, self._owned = holders, replicas, owned
         self._by_id = {replica.id: replica for replica in replicas}
@@ -121,5 +121,5 @@ class TableShares:
     def take_notices(self) -> frozenset[TableId]:
         """Return the tables that have changed, as other replicas say. Raises TemporaryError."""
         locations = self._store.take_dirty(self._replica_lease.replica)
-        known = self._tables.locations
-        return frozenset(known[location] for location in locations if location in known)
+        by_location = self._tables.locations
+        return frozenset(by_location[location] for location in locations if location in by_location)

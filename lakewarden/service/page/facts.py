@@ -70,17 +70,17 @@ class FactsOfTables:
     """
 
     def __init__(self) -> None:
-        self._known: Mapping[TableId, tuple[TableStatus, TableFacts]] = {}
+        self._entries: Mapping[TableId, tuple[TableStatus, TableFacts]] = {}
 
     def of(self, statuses: Iterable[TableStatus]) -> Sequence[TableFacts]:
         """Return the facts about all tables, and forget every other table."""
-        before = self._known
-        known = {}
+        before = self._entries
+        entries = {}
         for status in statuses:
             kept = before.get(status.table.id)
-            known[status.table.id] = kept if kept is not None and kept[0] is status else (status, facts_of(status))
-        self._known = known
-        return [facts for _, facts in known.values()]
+            entries[status.table.id] = kept if kept is not None and kept[0] is status else (status, facts_of(status))
+        self._entries = entries
+        return [facts for _, facts in entries.values()]
 
 
 def facts_of(status: TableStatus) -> TableFacts:
@@ -99,7 +99,7 @@ def facts_of(status: TableStatus) -> TableFacts:
         commits=max((backlog.commits for backlog in backlogs), default=0),
         bytes=sum(backlog.bytes or 0 for backlog in backlogs),
         pending=len(waiting),
-        pending_since=min((one.requested_at for one in waiting), default=None),
+        pending_since=min((instant.requested_at for instant in waiting), default=None),
         last_commit_at=view.writers.last_commit_at if view else None,
         labels=table.labels,
         concerns=tuple(dict.fromkeys(_concerns(status))),
@@ -112,8 +112,8 @@ def _concerns(status: TableStatus) -> Iterator[Concern]:
     for fault in status.view.faults if status.view else ():
         yield Concern("metadata cannot be read", fault, None)
     for service in status.approvals:
-        said = f"a deletion of {service} is beyond the budget of the table"
-        yield Concern("waits for approval", said, "approve it there")
+        sentence = f"a deletion of {service} is beyond the budget of the table"
+        yield Concern("waits for approval", sentence, "approve it there")
     for failure in status.writer_failures:
         if failure.run is not None:
             yield Concern("a write failed beside a run", failure.failure.reason, "see the writers of the table")
@@ -128,7 +128,7 @@ def _blocks(status: TableStatus) -> Mapping[Service, Blocked]:
     """Return the services of a table that are blocked although an operator wants them to run."""
     if status.paused is not None or status.table.mode is Mode.OBSERVE:
         return {}
-    return {service: one for service, one in status.decisions.items() if isinstance(one, Blocked)}
+    return {service: decision for service, decision in status.decisions.items() if isinstance(decision, Blocked)}
 
 
 def _condition(status: TableStatus) -> Condition:
@@ -186,7 +186,7 @@ def fleet(facts: Sequence[TableFacts]) -> Fleet:
     conditions = Counter([fact.condition for fact in facts])
     return Fleet(
         tables=len(facts),
-        conditions={one: conditions[one] for one in reversed(Condition) if one in conditions},
+        conditions={condition: conditions[condition] for condition in reversed(Condition) if condition in conditions},
         formats=dict(sorted(Counter([fact.format for fact in facts]).items())),
         needs=needs(facts),
     )
@@ -202,7 +202,7 @@ def needs(facts: Iterable[TableFacts]) -> Sequence[Need]:
             if reason is None:
                 reason = alike[concern.reason] = _NUMBERS.sub("#", concern.reason)
             groups.setdefault((concern.kind, reason), []).append((fact.id, concern))
-    found = [
+    entries = [
         Need(
             kind=kind,
             reason=group[0][1].reason,
@@ -211,15 +211,15 @@ def needs(facts: Iterable[TableFacts]) -> Sequence[Need]:
         )
         for (kind, _), group in groups.items()
     ]
-    return sorted(found, key=lambda need: (-len(need.tables), need.kind))[:_GROUPS]
+    return sorted(entries, key=lambda need: (-len(need.tables), need.kind))[:_GROUPS]
 
 
 SORTS: Mapping[str, Callable[[TableFacts], tuple[Any, ...]]] = {
-    "worst": lambda one: (-one.condition, one.pending_since or _NEVER, -one.commits, one.id),
-    "id": lambda one: (one.id,),
-    "oldest-pending": lambda one: (one.pending_since or _NEVER, one.id),
-    "commits": lambda one: (-one.commits, one.id),
-    "bytes": lambda one: (-one.bytes, one.id),
-    "quiet": lambda one: (one.last_commit_at or _NEVER, one.id),
+    "worst": lambda facts: (-facts.condition, facts.pending_since or _NEVER, -facts.commits, facts.id),
+    "id": lambda facts: (facts.id,),
+    "oldest-pending": lambda facts: (facts.pending_since or _NEVER, facts.id),
+    "commits": lambda facts: (-facts.commits, facts.id),
+    "bytes": lambda facts: (-facts.bytes, facts.id),
+    "quiet": lambda facts: (facts.last_commit_at or _NEVER, facts.id),
 }
 """The orders of the list of tables."""

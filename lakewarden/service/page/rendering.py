@@ -68,7 +68,7 @@ class Pages:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
-            finalize=_shown,
+            finalize=_printable,
         )
         self._templates.filters.update(
             ago=ago,
@@ -94,7 +94,7 @@ class Pages:
         return self._templates.get_template(f"{page}.html").render(values)
 
 
-def _shown(value: Any) -> Any:
+def _printable(value: Any) -> Any:
     if isinstance(value, Markup) or not isinstance(value, str):
         return UNKNOWN if value is None else value
     return printable(value)

@@ -55,14 +55,14 @@ class _AsJson(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
-        known = {
+        fields = {
             "logger": record.name,
             "message": super().format(record),
             "event": "library",
             "level": record.levelname.lower(),
             "ts": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
         }
-        return json.dumps(printable_values(known, lines=False))
+        return json.dumps(printable_values(fields, lines=False))
 
 
 _LONGEST_TRACE = 20_000
@@ -81,8 +81,8 @@ def _as_printable(
     encoded.
     """
     trace = event.pop("exception", None)
-    shown: structlog.typing.EventDict = printable_values(event, lines=False)
-    return shown if trace is None else {**shown, "exception": printable(trace, most=_LONGEST_TRACE, lines=True)}
+    fields: structlog.typing.EventDict = printable_values(event, lines=False)
+    return fields if trace is None else {**fields, "exception": printable(trace, most=_LONGEST_TRACE, lines=True)}
 
 
 def set_up_logs(form: LogFormat = LogFormat.AUTO, level: LogLevel = LogLevel.INFO) -> None:

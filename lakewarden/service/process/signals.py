@@ -81,7 +81,7 @@ def stop_on_signals(stop: Callable[[], None], *, reload: Callable[[], object] | 
             return
         if hurries or not heard:
             # A handler interrupts the control thread anywhere, perhaps inside the queue. So it only starts a thread.
-            threading.Thread(target=_told, args=(name, stop), name="stop").start()
+            threading.Thread(target=_stop_for, args=(name, stop), name="stop").start()
         heard.append(name)
 
     signal.signal(signal.SIGTERM, heed)
@@ -93,7 +93,7 @@ def stop_on_signals(stop: Callable[[], None], *, reload: Callable[[], object] | 
         signal.raise_signal(signal.SIGHUP)
 
 
-def _told(name: signal.Signals, stop: Callable[[], None]) -> None:
+def _stop_for(name: signal.Signals, stop: Callable[[], None]) -> None:
     stop()
     if name is signal.SIGHUP:
         log.info("told_to_stop", signal=name.name, note="its terminal was closed")
@@ -150,8 +150,8 @@ def stand_by(within: timedelta, *, hang_up_ends: bool = True) -> None:
     ours.setblocking(False)  # noqa: FBT003 - its name says the meaning
     faulthandler.register(_SAYS_WHERE)
     signal.set_wakeup_fd(ours.fileno(), warn_on_full_buffer=False)
-    told = [str(os.getpid()), str(within.total_seconds()), str(int(hang_up_ends))]
-    command = [sys.executable, "-I", "-S", __file__, *told]
+    arguments = [str(os.getpid()), str(within.total_seconds()), str(int(hang_up_ends))]
+    command = [sys.executable, "-I", "-S", __file__, *arguments]
     beside = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True)
     theirs.close()
     _kept.extend((ours, beside))
@@ -179,10 +179,10 @@ def _watch(daemon: int, seconds: float, ends: Set[int]) -> None:
         rest = _LOOK_SECONDS if deadline is None else deadline - now
         if not select.select([sys.stdin], [], [], min(rest, _LOOK_SECONDS))[0]:
             continue
-        told = os.read(sys.stdin.fileno(), 64)
-        if not told:
+        numbers = os.read(sys.stdin.fileno(), 64)
+        if not numbers:
             return  # the daemon has ended
-        if deadline is None and not ends.isdisjoint(told):
+        if deadline is None and not ends.isdisjoint(numbers):
             deadline = time.monotonic() + seconds
 
 

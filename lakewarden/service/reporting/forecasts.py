@@ -26,14 +26,14 @@ def of_table(plane: ControlPlane, status: TableStatus) -> Mapping[Service, Forec
     """
     if status.view is None:
         return {}
-    found, format_of = {}, _formats(plane)
+    forecasts, format_of = {}, _formats(plane)
     for service in status.table.policies:
         would = status.would_run.get(service)
         past = _past(plane, status.table, service, format_of)
-        said = forecast(service, status.view, past, instant=None if would is None else would.instant)
-        if said is not None:
-            found[service] = said
-    return found
+        estimate = forecast(service, status.view, past, instant=None if would is None else would.instant)
+        if estimate is not None:
+            forecasts[service] = estimate
+    return forecasts
 
 
 def of_run(
@@ -70,14 +70,14 @@ def _each(
     for run in plane.runs(service=service, states=_DONE, limit=_LIKES):
         by_table.setdefault(run.table, []).append(run)
         by_format.setdefault(format_of(run.table), []).append(run)
-    found = []
+    forecasts = []
     for status in statuses:
         if status.view is None:
             continue
         past = Past(own=by_table.get(status.table.id, ())[:PAST_RUNS], likes=by_format.get(status.table.format, ()))
-        said = forecast(service, status.view, past, instant=status.would_run[service].instant)
-        found.append(said or Forecast())
-    return found
+        estimate = forecast(service, status.view, past, instant=status.would_run[service].instant)
+        forecasts.append(estimate or Forecast())
+    return forecasts
 
 
 def _past(plane: ControlPlane, table: Table, service: Service, format_of: Callable[[TableId], str | None]) -> Past:

@@ -57,15 +57,15 @@ _OF_RUNS = "runs: "
 
 def bars(timeline: Timeline, runs: Iterable[Run]) -> Sequence[Bar]:
     """Return the bars of the instants of a table, and those of the runs that `runs` has of it."""
-    known = list(runs)
-    by_instant = {run.instant: run for run in known if run.instant is not None}
-    found = [_of_instant(instant, by_instant.get(instant.time)) for instant in timeline.instants]
-    return [*found, *(bar for run in known for bar in _of_run(run))]
+    all_runs = list(runs)
+    by_instant = {run.instant: run for run in all_runs if run.instant is not None}
+    of_instants = [_of_instant(instant, by_instant.get(instant.time)) for instant in timeline.instants]
+    return [*of_instants, *(bar for run in all_runs for bar in _of_run(run))]
 
 
-def lanes(found: Iterable[Bar]) -> Sequence[str]:
+def lanes(bars: Iterable[Bar]) -> Sequence[str]:
     """Return the lanes of these bars: first the writes, then the services, then the runs."""
-    present = {bar.lane for bar in found}
+    present = {bar.lane for bar in bars}
     order = [*_LANES, *(_OF_RUNS + service.value for service in Service)]
     return [lane for lane in order if lane in present]
 
@@ -155,9 +155,9 @@ class TimeRange:
         return bar.begun_at <= self.end and (bar.ended_at is None or bar.ended_at >= self.begin)
 
 
-def fitting(found: Sequence[Bar], *, now: datetime) -> TimeRange:
+def fitting(bars: Sequence[Bar], *, now: datetime) -> TimeRange:
     """Return the shortest window until `now` with the newest bars."""
-    newest = sorted((bar.begun_at for bar in found), reverse=True)[:_NEWEST]
+    newest = sorted((bar.begun_at for bar in bars), reverse=True)[:_NEWEST]
     needed = now - newest[-1] if newest else timedelta(0)
     length = next((span for span in SPANS.values() if span >= needed), needed)
     return TimeRange(begin=now - length, end=now)
@@ -210,47 +210,47 @@ class _Drawn:
     count: int
 
 
-def drawn(found: Iterable[Bar], window: TimeRange, *, now: datetime, link: Callable[[str], str] | None = None) -> str:
+def drawn(bars: Iterable[Bar], window: TimeRange, *, now: datetime, link: Callable[[str], str] | None = None) -> str:
     """Return the picture of the bars in a window. `link` returns the address of a run, for the bars of runs."""
-    shown = [bar for bar in found if window.shows(bar)]
+    in_window = [bar for bar in bars if window.shows(bar)]
     back: list[str] = []
     front: list[str] = []
     top = float(_TOP)
-    for lane in lanes(shown):
-        rows = _rows(_joined([bar for bar in shown if bar.lane == lane], window, now))
+    for lane in lanes(in_window):
+        rows = _rows(_joined([bar for bar in in_window if bar.lane == lane], window, now))
         height = _ROW * max(1, len(rows)) + 6
         back.append(f'<rect class="lane" x="{_LEFT}" y="{top:g}" width="{_WIDTH - _LEFT}" height="{height - 2}"/>')
         back.append(f'<text class="name" x="0" y="{top + 13:g}">{_text(lane.replace("_", " "))}</text>')
         for number, row in enumerate(rows):
-            front.extend(_bar(one, top + 2 + number * _ROW, now, link) for one in row)
+            front.extend(_bar(box, top + 2 + number * _ROW, now, link) for box in row)
         top += height
     axis = [_tick(_LEFT + window.place(moment) * (_WIDTH - _LEFT), label, top) for moment, label in ticks(window)]
     inside = "".join([*back, *axis, *front])
     size = f'viewBox="0 0 {_WIDTH} {top + 20:g}" width="100%"'
-    about = _text(described(shown, window))
+    about = _text(described(in_window, window))
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-label="{about}">{inside}</svg>'
 
 
-def described(found: Sequence[Bar], window: TimeRange) -> str:
+def described(bars: Sequence[Bar], window: TimeRange) -> str:
     """Return in words what the picture of these bars shows."""
-    counts = [f"{sum(bar.lane == lane for bar in found)} {lane.replace('_', ' ')}" for lane in lanes(found)]
+    counts = [f"{sum(bar.lane == lane for bar in bars)} {lane.replace('_', ' ')}" for lane in lanes(bars)]
     begin, end = (f"{moment:%Y-%m-%d %H:%M:%S}" for moment in (window.begin, window.end))
     return f"Timeline from {begin} to {end} UTC: {', '.join(counts) or 'nothing happened'}"
 
 
-def _joined(found: Sequence[Bar], window: TimeRange, now: datetime) -> list[_Drawn]:
+def _joined(bars: Sequence[Bar], window: TimeRange, now: datetime) -> list[_Drawn]:
     """Return the bars of a lane from left to right. Equal ones in the same pixels are one."""
     cells: dict[tuple[object, ...], _Drawn] = {}
-    for bar in found:
+    for bar in bars:
         left, right = _edges(bar, window, now)
         key = (round(left / _CELL), round(right / _CELL), bar.hand, bar.failed, bar.waiting, bar.ended_at is None)
-        known = cells.get(key)
-        cells[key] = _Drawn(bar=bar, left=left, right=right, count=1) if known is None else _with(known, bar)
+        box = cells.get(key)
+        cells[key] = _Drawn(bar=bar, left=left, right=right, count=1) if box is None else _with(box, bar)
     return sorted(cells.values(), key=lambda cell: (cell.left, cell.right))[:_MOST]
 
 
-def _with(known: _Drawn, bar: Bar) -> _Drawn:
-    return replace(known, bar=max(known.bar, bar, key=lambda one: one.begun_at), count=known.count + 1)
+def _with(box: _Drawn, bar: Bar) -> _Drawn:
+    return replace(box, bar=max(box.bar, bar, key=lambda candidate: candidate.begun_at), count=box.count + 1)
 
 
 def _edges(bar: Bar, window: TimeRange, now: datetime) -> tuple[float, float]:
@@ -261,35 +261,35 @@ def _edges(bar: Bar, window: TimeRange, now: datetime) -> tuple[float, float]:
     return left, max(right, left + _LEAST)
 
 
-def _rows(found: Sequence[_Drawn]) -> list[list[_Drawn]]:
+def _rows(boxes: Sequence[_Drawn]) -> list[list[_Drawn]]:
     """Return the bars in rows without overlaps. What has no row left is drawn over the last one."""
     rows: list[list[_Drawn]] = []
-    for one in found:
-        free = next((row for row in rows if row[-1].right <= one.left + _LEAST), None)
+    for box in boxes:
+        free = next((row for row in rows if row[-1].right <= box.left + _LEAST), None)
         if free is None and len(rows) < _ROWS:
             free = []
             rows.append(free)
-        (rows[-1] if free is None else free).append(one)
+        (rows[-1] if free is None else free).append(box)
     return rows
 
 
-def _bar(one: _Drawn, top: float, now: datetime, link: Callable[[str], str] | None) -> str:
-    bar = one.bar
+def _bar(box: _Drawn, top: float, now: datetime, link: Callable[[str], str] | None) -> str:
+    bar = box.bar
     classes = ["failed" if bar.failed else bar.hand.value]
     classes += [name for name, holds in (("waiting", bar.waiting), ("pending", bar.ended_at is None)) if holds]
-    place = f'x="{one.left:.1f}" y="{top:g}" width="{one.right - one.left:.1f}" height="{_ROW - 3}"'
-    rect = f'<rect class="{" ".join(classes)}" {place} rx="1.5"><title>{_text(_title(one, now))}</title></rect>'
-    if bar.run is None or link is None or one.count > 1:
+    place = f'x="{box.left:.1f}" y="{top:g}" width="{box.right - box.left:.1f}" height="{_ROW - 3}"'
+    rect = f'<rect class="{" ".join(classes)}" {place} rx="1.5"><title>{_text(_title(box, now))}</title></rect>'
+    if bar.run is None or link is None or box.count > 1:
         return rect
     return f'<a href="{_text(link(bar.run))}" tabindex="-1">{rect}</a>'
 
 
-def _title(one: _Drawn, now: datetime) -> str:
-    bar = one.bar
+def _title(box: _Drawn, now: datetime) -> str:
+    bar = box.bar
     lasted = span(((bar.ended_at or now) - bar.begun_at).total_seconds())
     when = f"{bar.begun_at:%Y-%m-%d %H:%M:%S} UTC, " + (f"for {lasted} until now" if bar.ended_at is None else lasted)
     who = {Hand.WRITER: "", Hand.OURS: " (Lakewarden)", Hand.OTHER: " (another program)"}[bar.hand]
-    return f"{bar.about}{who}: {when}" if one.count == 1 else f"{one.count} of {bar.lane}{who}, the newest: {bar.about}"
+    return f"{bar.about}{who}: {when}" if box.count == 1 else f"{box.count} of {bar.lane}{who}, the newest: {bar.about}"
 
 
 def _tick(place: float, label: str, height: float) -> str:

@@ -78,20 +78,20 @@ class Causes:
     def take(self, table: TableId, service: Service) -> Sequence[Cause]:
         """Return the hooks about a table since the last call for the same service, the oldest first."""
         with self._lock:
-            known = self._taken.get((table, service), 0)
+            last_number = self._taken.get((table, service), 0)
             self._taken[table, service] = self._count
-            return [cause for number, cause in self._hooks.get(table, ()) if number > known]
+            return [cause for number, cause in self._hooks.get(table, ()) if number > last_number]
 
 
 def sent_by(traceparent: str | None) -> SentBy | None:
     """Return the span that a header `traceparent` names (W3C Trace Context, level 1), or None if it names none."""
-    found = _TRACEPARENT.fullmatch(traceparent or "")
-    if found is None or (found[0].startswith("00") and len(found[0]) != len("00--00-") + 48):
+    match = _TRACEPARENT.fullmatch(traceparent or "")
+    if match is None or (match[0].startswith("00") and len(match[0]) != len("00--00-") + 48):
         return None
-    trace_id, span_id = int(found[1], 16), int(found[2], 16)
+    trace_id, span_id = int(match[1], 16), int(match[2], 16)
     if not trace_id or not span_id:
         return None
-    return SentBy(trace_id=trace_id, span_id=span_id, sampled=bool(int(found[3], 16) & _SAMPLED))
+    return SentBy(trace_id=trace_id, span_id=span_id, sampled=bool(int(match[3], 16) & _SAMPLED))
 
 
 Value = str | int | float | bool
@@ -134,9 +134,9 @@ class _Open:
 class RunTraces(Listener):
     """Gathers what happens to runs, and hands each over when it has ended. `ended` must return at once."""
 
-    def __init__(self, clock: Clock, told: Callable[[RunTrace], None]) -> None:
+    def __init__(self, clock: Clock, tell: Callable[[RunTrace], None]) -> None:
         self._clock = clock
-        self._told = told
+        self._tell = tell
         self._causes = Causes()
         self._open: dict[RunId, _Open] = {}
 
@@ -151,30 +151,30 @@ class RunTraces(Listener):
 
     def started(self, run: Run) -> None:
         """End the time in the queue."""
-        known, now = self._of(run), self._clock.now()
-        if known.queued_at is not None:
-            known.parts.append(RunPart(name="queue", begun_at=known.queued_at, ended_at=max(known.queued_at, now)))
-            known.queued_at = None
+        trace, now = self._of(run), self._clock.now()
+        if trace.queued_at is not None:
+            trace.parts.append(RunPart(name="queue", begun_at=trace.queued_at, ended_at=max(trace.queued_at, now)))
+            trace.queued_at = None
 
     def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
         """Note an answer that ends a wait, and the step that begins with it."""
         if not isinstance(permit, Granted | Refused):
             return
-        known, now = self._of(run), self._clock.now()
-        known.end_step(now - waited)
-        known.parts.append(RunPart(name=f"permit {step}", begun_at=now - waited, ended_at=now))
+        trace, now = self._of(run), self._clock.now()
+        trace.end_step(now - waited)
+        trace.parts.append(RunPart(name=f"permit {step}", begun_at=now - waited, ended_at=now))
         if isinstance(permit, Granted):
-            known.step = (step, now)
+            trace.step = (step, now)
 
     def ended(self, run: Run) -> None:
         """Hand a run over. A run that became UNKNOWN goes on."""
         if run.state is RunState.UNKNOWN:
             return
-        known = self._open.pop(run.id, None)
-        if known is None:
+        trace = self._open.pop(run.id, None)
+        if trace is None:
             return
-        known.end_step(run.ended_at or self._clock.now())
-        self._told(RunTrace(run=run, parts=known.parts, causes=known.causes, values=_values(run)))
+        trace.end_step(run.ended_at or self._clock.now())
+        self._tell(RunTrace(run=run, parts=trace.parts, causes=trace.causes, values=_values(run)))
 
     def adopted(self, run: Run) -> None:
         """Go on with a run of a dead replica. That replica knew its hooks."""
@@ -190,7 +190,7 @@ class RunTraces(Listener):
 
 def _values(run: Run) -> dict[str, Value]:
     """Return what a span says of its run. Figures have their units in their names."""
-    told: dict[str, Value | None] = {
+    values: dict[str, Value | None] = {
         "run": run.id,
         "table": run.table,
         "service": run.service.value,
@@ -204,7 +204,7 @@ def _values(run: Run) -> dict[str, Value]:
         "dry_run": run.dry_run,
         **{f"figures.{name}": value for name, value in run.figures.items()},
     }
-    return {f"lakewarden.{name}": value for name, value in told.items() if value is not None}
+    return {f"lakewarden.{name}": value for name, value in values.items() if value is not None}
 
 
 # Spans, sent to a collector by OTLP/HTTP, in a thread of its own. If the collector is away, they are dropped.

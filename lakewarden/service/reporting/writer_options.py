@@ -49,12 +49,12 @@ class WriterOptionsBody(BaseModel):
 
 def engine_of(table: Table, table_format: TableFormat, name: str) -> WriterEngine:
     """Return the engine of this name. Raises PermanentError if it does not write tables of the format."""
-    found = {engine.name: engine for engine in table_format.writer_engines}
-    if name not in found:
+    engines = {engine.name: engine for engine in table_format.writer_engines}
+    if name not in engines:
         raise PermanentError(
-            f"{name} writes no {table_format.name} tables, and {table.id} is one: ask for {' or '.join(found)}"
+            f"{name} writes no {table_format.name} tables, and {table.id} is one: ask for {' or '.join(engines)}"
         )
-    return found[name]
+    return engines[name]
 
 
 HOOK_KEY = "${LAKEWARDEN_HOOK_KEY}"
@@ -133,13 +133,13 @@ def _lines(body: WriterOptionsBody, source: str | None, syntax: Syntax) -> Itera
         yield True, f"Services of Lakewarden, which no other job may run: {', '.join(body.ours)}."
     if body.left_to_writer:
         yield True, f"Left to the writer, because they have no policy: {', '.join(body.left_to_writer)}."
-    settings = [one for one in body.options if not one.is_flag]
+    settings = [option for option in body.options if not option.is_flag]
     for why, options in groupby(settings, key=lambda setting: setting.why):
         yield False, ""
         yield True, why
         for option in options:
             yield False, _option(option, syntax, last=option is settings[-1])
-    for flag in (one for one in body.options if one.is_flag):
+    for flag in (option for option in body.options if option.is_flag):
         yield False, ""
         yield True, f"and on the command line: {flag.key}"
 

@@ -272,38 +272,38 @@ class Announced:
 NOTHING_HEARD = Announced()
 
 
-def hook_arrived(known: Announced, now: float) -> Announced:
+def hook_arrived(record: Announced, now: float) -> Announced:
     """Return what is known after a hook. It may be the late one of a commit that a poll has seen."""
-    known = _settled(known, now)
-    if known.missed_at is None:
-        return replace(known, hook_at=now)
-    return Announced(commits=min(known.commits + 1, TRUSTED_AFTER), hook_at=now)
+    record = _settled(record, now)
+    if record.missed_at is None:
+        return replace(record, hook_at=now)
+    return Announced(commits=min(record.commits + 1, TRUSTED_AFTER), hook_at=now)
 
 
-def observed(known: Announced, *, committed: bool, now: float) -> Announced:
+def observed(record: Announced, *, committed: bool, now: float) -> Announced:
     """Return what is known after an observation. `committed`: a writer has committed since the one before."""
-    known = _settled(known, now)
+    record = _settled(record, now)
     if not committed:
-        return known
-    if known.hook_at is not None and now - known.hook_at <= COUNTS_SECONDS:
-        return Announced(commits=min(known.commits + 1, TRUSTED_AFTER), missed_at=known.missed_at)
-    return replace(known, hook_at=None, missed_at=now if known.missed_at is None else known.missed_at)
+        return record
+    if record.hook_at is not None and now - record.hook_at <= COUNTS_SECONDS:
+        return Announced(commits=min(record.commits + 1, TRUSTED_AFTER), missed_at=record.missed_at)
+    return replace(record, hook_at=None, missed_at=now if record.missed_at is None else record.missed_at)
 
 
-def interval(known: Announced, *, poll: timedelta, with_hooks: timedelta, now: float) -> timedelta:
+def interval(record: Announced, *, poll: timedelta, with_hooks: timedelta, now: float) -> timedelta:
     """Return how long after an observation the next one is made: `poll`, or `with_hooks` if that is longer and hooks
     announce each commit.
     """
-    known = _settled(known, now)
-    trusted = known.missed_at is None and known.commits >= TRUSTED_AFTER
+    record = _settled(record, now)
+    trusted = record.missed_at is None and record.commits >= TRUSTED_AFTER
     return max(poll, with_hooks) if trusted else poll
 
 
-def _settled(known: Announced, now: float) -> Announced:
+def _settled(record: Announced, now: float) -> Announced:
     """Return what is known if a commit stayed without its hook for too long: nothing is trusted any more."""
-    if known.missed_at is None or now - known.missed_at <= LATE_SECONDS:
-        return known
-    return Announced(hook_at=known.hook_at)
+    if record.missed_at is None or now - record.missed_at <= LATE_SECONDS:
+        return record
+    return Announced(hook_at=record.hook_at)
 
 
 # The rule which decisions are changes, that the history keeps. Pure.

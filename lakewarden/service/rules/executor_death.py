@@ -67,12 +67,12 @@ def judged_death(evidence: DeathEvidence) -> DeathProof:
         return DeathProof(proved=True, reason="its JVM is gone")
     named = f"application {shown(application.application)} on {shown(application.master)}"
     word = evidence.cluster.word if evidence.cluster is not None else ClusterWord.UNKNOWN
-    said = evidence.cluster.reason if evidence.cluster is not None else "the cluster has not answered yet"
+    reason = evidence.cluster.reason if evidence.cluster is not None else "the cluster has not answered yet"
     match word:
         case ClusterWord.ENDED:
-            return DeathProof(proved=True, reason=f"its JVM is gone, and {named} has ended: {said}")
+            return DeathProof(proved=True, reason=f"its JVM is gone, and {named} has ended: {reason}")
         case ClusterWord.AT_WORK:
-            return DeathProof(proved=False, reason=f"its JVM is gone, but {named} has not ended: {said}")
+            return DeathProof(proved=False, reason=f"its JVM is gone, but {named} has not ended: {reason}")
         case ClusterWord.UNKNOWN:
             pass
         case _:
@@ -80,6 +80,6 @@ def judged_death(evidence: DeathEvidence) -> DeathProof:
     limit = timedelta(seconds=application.executors_end_within)
     if gone_for >= limit:
         passed = f"its executors had the {format_duration(limit)} in which they end without it"
-        return DeathProof(proved=True, reason=f"its JVM is gone, and {passed} ({said})")
+        return DeathProof(proved=True, reason=f"its JVM is gone, and {passed} ({reason})")
     left = f"its executors on {shown(application.master)} end without it within {format_duration(limit)}"
-    return DeathProof(proved=False, reason=f"its JVM is gone, and {left}, which are not over ({said})")
+    return DeathProof(proved=False, reason=f"its JVM is gone, and {left}, which are not over ({reason})")

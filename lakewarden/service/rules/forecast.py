@@ -80,13 +80,13 @@ def _length(run: Run) -> timedelta | None:
 
 
 def _bytes(run: Run) -> int | None:
-    found = run.figures.get("bytes_rewritten")
-    return int(found) if isinstance(found, int | float) and found > 0 else None
+    figure = run.figures.get("bytes_rewritten")
+    return int(figure) if isinstance(figure, int | float) and figure > 0 else None
 
 
 def _cores(run: Run) -> float | None:
-    found = run.figures.get("core_seconds")
-    return float(found) if isinstance(found, int | float) and found >= 0 else None
+    figure = run.figures.get("core_seconds")
+    return float(figure) if isinstance(figure, int | float) and figure >= 0 else None
 
 
 class Basis(StrEnum):
@@ -135,8 +135,8 @@ def forecast(service: Service, view: TableView, past: Past, *, instant: str | No
     work = _work(service, view, instant)
     if work is None:
         return None
-    found, runs, basis = _past(past, _stated(service, view, work))
-    if found is None:
+    run_estimate, runs, basis = _past(past, _stated(service, view, work))
+    if run_estimate is None:
         return work
     deletes = work.deletes
     if deletes is None and SERVICES[service].deletes and basis is Basis.OWN:
@@ -148,16 +148,16 @@ def forecast(service: Service, view: TableView, past: Past, *, instant: str | No
         deletes=deletes,
         deletes_bytes=work.deletes_bytes,
         versions=work.versions,
-        length=found.length,
-        core_seconds=found.core_seconds,
-        runs=found.runs,
+        length=run_estimate.length,
+        core_seconds=run_estimate.core_seconds,
+        runs=run_estimate.runs,
         basis=basis,
     )
 
 
 def _work(service: Service, view: TableView, instant: str | None) -> Forecast | None:
     """Return the numbers that the table itself shows."""
-    plan = next((one.plan for one in view.timeline.pending(service) if one.time == instant), None)
+    plan = next((entry.plan for entry in view.timeline.pending(service) if entry.time == instant), None)
     if plan is not None:
         return Forecast(bytes=plan.bytes, writes=plan.file_groups)
     backlog = view.backlogs.get(service)
@@ -180,10 +180,10 @@ def _has_work(backlog: Backlog) -> bool:
 
 
 def _deletion(backlog: Backlog) -> Forecast:
-    known = backlog.deletes is not None
+    has_deletes = backlog.deletes is not None
     return Forecast(
-        deletes=backlog.deletes if known else backlog.files,
-        deletes_bytes=backlog.deletes_bytes if known else backlog.bytes,
+        deletes=backlog.deletes if has_deletes else backlog.files,
+        deletes_bytes=backlog.deletes_bytes if has_deletes else backlog.bytes,
         versions=backlog.versions,
     )
 
@@ -195,15 +195,15 @@ def _rewrite(backlog: Backlog) -> Forecast:
 
 def _past(past: Past, planned_bytes: int | None) -> tuple[RunEstimate | None, Sequence[Run], Basis]:
     for runs, basis in ((past.own, Basis.OWN), (past.likes, Basis.LIKES)):
-        found = estimate(runs, planned_bytes=planned_bytes)
-        if found is not None:
-            return found, runs, basis
+        run_estimate = estimate(runs, planned_bytes=planned_bytes)
+        if run_estimate is not None:
+            return run_estimate, runs, basis
     return None, (), Basis.NONE
 
 
 def _deleted(runs: Iterable[Run]) -> int | None:
-    found = [run.figures.get("files_deleted") for run in runs]
-    counts = [one for one in found if isinstance(one, int)]
+    figures = [run.figures.get("files_deleted") for run in runs]
+    counts = [figure for figure in figures if isinstance(figure, int)]
     return round(median(counts)) if counts else None
 
 
@@ -227,19 +227,19 @@ class Total:
 
 def totals(forecasts: Mapping[Service, Sequence[Forecast]]) -> Mapping[Service, Total]:
     """Return the totals by service. What is not known counts as nothing."""
-    return {service: _total(found) for service, found in forecasts.items() if found}
+    return {service: _total(group) for service, group in forecasts.items() if group}
 
 
-def _total(found: Sequence[Forecast]) -> Total:
+def _total(forecasts: Sequence[Forecast]) -> Total:
     return Total(
-        tables=len(found),
-        files=sum(one.files or 0 for one in found),
-        bytes=sum(one.bytes or 0 for one in found),
-        writes=sum(one.writes or 0 for one in found),
-        deletes=sum(one.deletes or 0 for one in found),
-        deletes_bytes=sum(one.deletes_bytes or 0 for one in found),
-        versions=sum(one.versions or 0 for one in found),
-        length=sum((one.length for one in found if one.length is not None), timedelta()),
-        core_seconds=round(sum(one.core_seconds or 0.0 for one in found), 1),
-        unknown=sum(one.length is None for one in found),
+        tables=len(forecasts),
+        files=sum(forecast.files or 0 for forecast in forecasts),
+        bytes=sum(forecast.bytes or 0 for forecast in forecasts),
+        writes=sum(forecast.writes or 0 for forecast in forecasts),
+        deletes=sum(forecast.deletes or 0 for forecast in forecasts),
+        deletes_bytes=sum(forecast.deletes_bytes or 0 for forecast in forecasts),
+        versions=sum(forecast.versions or 0 for forecast in forecasts),
+        length=sum((forecast.length for forecast in forecasts if forecast.length is not None), timedelta()),
+        core_seconds=round(sum(forecast.core_seconds or 0.0 for forecast in forecasts), 1),
+        unknown=sum(forecast.length is None for forecast in forecasts),
     )

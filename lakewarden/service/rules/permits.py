@@ -324,11 +324,11 @@ def unapproved(plan: Plan, budget: DeletionBudget, *, first: bool, shorter: str 
     `first`: no clean of the table was ever permitted to delete. `shorter` says what the writers kept that the policy
     does not.
     """
-    said = [excess(plan, budget)]
+    reasons = [excess(plan, budget)]
     if plan.files_to_delete:
-        said.append(f"would delete {_amount(plan)} in the first clean of the table" if first else None)
-        said.append(None if shorter is None else f"would delete {_amount(plan)}, and {shorter}")
-    return "; ".join(one for one in said if one is not None) or None
+        reasons.append(f"would delete {_amount(plan)} in the first clean of the table" if first else None)
+        reasons.append(None if shorter is None else f"would delete {_amount(plan)}, and {shorter}")
+    return "; ".join(reason for reason in reasons if reason is not None) or None
 
 
 def _amount(plan: Plan) -> str:

@@ -62,25 +62,25 @@ def proofs(facts: ProofFacts) -> tuple[Proof, ...]:
     return tuple(_of_view(facts, facts.view))
 
 
-def missing(found: Sequence[Proof], table: Table) -> tuple[Proof, ...]:
+def missing(proofs: Sequence[Proof], table: Table) -> tuple[Proof, ...]:
     """Return the checks that keep Lakewarden from acting. Those that the table does without are left out."""
-    return tuple(one for one in found if not one.is_ok and one.check not in table.proof_without)
+    return tuple(proof for proof in proofs if not proof.is_ok and proof.check not in table.proof_without)
 
 
-def in_words(found: Sequence[Proof]) -> str:
+def in_words(proofs: Sequence[Proof]) -> str:
     """Return what is not proved, in words."""
-    return "; ".join(f"{one.check}: {one.found}" for one in found)
+    return "; ".join(f"{proof.check}: {proof.found}" for proof in proofs)
 
 
 def proofs_of_view(table: Table, view: TableView, now: datetime) -> Iterator[Proof]:
     """Yield the results of the checks that need no daemon: one look at the table is enough for them."""
     whole = [blocker for blocker in view.blockers if not blocker.services and not blocker.moot]
-    yield _table(view, [one for one in whole if one.code not in _OF_LOCKS | _OF_ZONES])
+    yield _table(view, [blocker for blocker in whole if blocker.code not in _OF_LOCKS | _OF_ZONES])
     locks = [blocker for blocker in view.blockers if blocker.code in _OF_LOCKS]
     if locks:
         yield wrong(Check.LOCK, locks[0].reason, locks[0].remedy)
     yield _readers(view)
-    zones = [one for one in whole if one.code in _OF_ZONES]
+    zones = [blocker for blocker in whole if blocker.code in _OF_ZONES]
     if zones:
         yield wrong(Check.ZONE, zones[0].reason, zones[0].remedy)
     else:
@@ -89,7 +89,7 @@ def proofs_of_view(table: Table, view: TableView, now: datetime) -> Iterator[Pro
 
 
 def _of_view(facts: ProofFacts, view: TableView) -> Iterator[Proof]:
-    here = {one.check: one for one in proofs_of_view(facts.table, view, facts.now)}
+    here = {proof.check: proof for proof in proofs_of_view(facts.table, view, facts.now)}
     yield here[Check.TABLE] if facts.failure is None else wrong(Check.TABLE, facts.failure, MEND_THE_TABLE)
     yield here.get(Check.LOCK) or _lock(facts)
     yield from _heartbeats(facts)
@@ -173,8 +173,8 @@ def foreign_in_words(newest: Instant, number: int) -> str:
 
 def foreign_warning(others: Sequence[Instant]) -> str:
     """Return a warning about the services that other programs have completed."""
-    said = foreign_in_words(max(others, key=_completed), len(others))
-    return f"{said}: two programs serve the table. Switch that service off in its writers, jobs and optimizers"
+    sentence = foreign_in_words(max(others, key=_completed), len(others))
+    return f"{sentence}: two programs serve the table. Switch that service off in its writers, jobs and optimizers"
 
 
 def _completed(instant: Instant) -> datetime:
@@ -192,14 +192,14 @@ def _retention(table: Table, kept: Mapping[Service, KeptMore]) -> Proof:
     """Return whether the policies keep what the writers kept. Readers may count on that."""
     if not kept:
         return proved(Check.RETENTION, "no policy of it keeps less than its writers kept")
-    said = "; ".join(f"{service}: {one.says}" for service, one in sorted(kept.items()))
+    sentence = "; ".join(f"{service}: {more.says}" for service, more in sorted(kept.items()))
     if not table.budget.asks_shorter:
-        return proved(Check.RETENTION, f"{said}. The configuration allows it (budget.shorter_retention)")
+        return proved(Check.RETENTION, f"{sentence}. The configuration allows it (budget.shorter_retention)")
     cure = (
         "keep as much in the policy. If no reader needs it: set budget.shorter_retention: allow, or "
         "proof_without: [retention], and approve the first clean"
     )
-    return wrong(Check.RETENTION, said, cure)
+    return wrong(Check.RETENTION, sentence, cure)
 
 
 def _clock(view: TableView, now: datetime) -> Proof:

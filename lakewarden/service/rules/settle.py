@@ -76,8 +76,8 @@ class Settlement:
     delay: timedelta = timedelta(seconds=5)
 
 
-def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
-    """Return how a run ended. `shown` is None if its timeline cannot be read.
+def settle(ending: Outcome | Gone, on_timeline: Shown | None, run: Run) -> Settlement:
+    """Return how a run ended. `on_timeline` is None if its timeline cannot be read.
 
     The timeline decides. If it shows the instant as completed, the run has succeeded, whatever the worker said,
     provided that the run had a permit to commit. That an instant is pending or absent is believed only when no executor
@@ -87,7 +87,7 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     A dry run changes nothing. So the timeline says nothing of it, and its ending teaches nothing about the service,
     unless it has killed its JVM. An outcome may hold the text of an exception, and is told without credentials.
     """
-    settlement = _dry(ending, run) if run.dry_run else _settled(ending, shown, run)
+    settlement = _dry(ending, run) if run.dry_run else _settled(ending, on_timeline, run)
     settlement = replace(settlement, outcome=without_credentials(settlement.outcome))
     if run.rewrite_all is not None and settlement.consequence is Consequence.IDLE:
         # The plan left out what was written since the request, and an ordinary plan may find work there.
@@ -95,19 +95,19 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     return settlement
 
 
-def _settled(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
-    if shown is not None and shown.fate is Fate.COMPLETED:
+def _settled(ending: Outcome | Gone, on_timeline: Shown | None, run: Run) -> Settlement:
+    if on_timeline is not None and on_timeline.fate is Fate.COMPLETED:
         return _completed(ending, run)
     if isinstance(ending, Gone) and run.step is None:
         return _never_began(ending)
-    doubt = _may_be_at_it(ending, shown)
+    doubt = _may_be_at_it(ending, on_timeline)
     if doubt is not None:
         return Settlement(state=RunState.UNKNOWN, outcome=doubt)
     if run.off_timeline:
-        return _off_the_timeline(ending, None if shown is None else shown.fate)
-    if shown is not None and shown.fate is Fate.ARCHIVED:
+        return _off_the_timeline(ending, None if on_timeline is None else on_timeline.fate)
+    if on_timeline is not None and on_timeline.fate is Fate.ARCHIVED:
         return _archived(ending)
-    return _unfinished(ending, None if shown is None else shown.fate)
+    return _unfinished(ending, None if on_timeline is None else on_timeline.fate)
 
 
 def after_cancel(settlement: Settlement, run: Run) -> Settlement:
@@ -161,14 +161,14 @@ def completed_by_another(instant: str | None) -> str:
     return f"instant {instant} was completed by another executor: two executors of one plan damage the table"
 
 
-def _may_be_at_it(ending: Outcome | Gone, shown: Shown | None) -> str | None:
+def _may_be_at_it(ending: Outcome | Gone, on_timeline: Shown | None) -> str | None:
     """Return why the executor of a run may still change the table, or None if it cannot."""
     match ending:
         case Gone():
             return None if ending.proved else ending.reason
         case Failed(kind=FailureKind.UNKNOWN):
             # The program has given up a step with an unknown result. While the heartbeat beats, its client goes on.
-            beats = shown is not None and shown.fate is Fate.PENDING and shown.beats
+            beats = on_timeline is not None and on_timeline.fate is Fate.PENDING and on_timeline.beats
             return ending.reason if beats else None
         case Succeeded() | NothingToDo() | Yielded() | Failed():
             return None

@@ -28,16 +28,16 @@ class Blamed:
     run: RunId | None = None
 
 
-def blame(failure: WriteFailure, runs: Iterable[Run], *, shown: Collection[str] = ()) -> Blamed:
+def blame(failure: WriteFailure, runs: Iterable[Run], *, instants: Collection[str] = ()) -> Blamed:
     """Return a failure with the first of `runs`, all of its table, that can have caused it.
 
-    `shown` are the instants on the timeline.
+    `instants` are the instants on the timeline.
     """
-    return Blamed(failure=failure, run=next((run.id for run in runs if _may_have_caused(run, failure, shown)), None))
+    return Blamed(failure=failure, run=next((run.id for run in runs if _may_have_caused(run, failure, instants)), None))
 
 
-def _may_have_caused(run: Run, failure: WriteFailure, shown: Collection[str]) -> bool:
-    if failure.met is not None and run.instant in shown:
+def _may_have_caused(run: Run, failure: WriteFailure, instants: Collection[str]) -> bool:
+    if failure.met is not None and run.instant in instants:
         return run.instant in failure.met
     return SERVICES[run.service].meets_writers and _had_a_plan(run) and _was_beside(run, failure)
 

@@ -119,7 +119,7 @@ class PermitContexts:
 
     def _guarded(self, run: Run, view: TableView) -> bool:
         """Whether a heartbeat guards the instant of the run."""
-        plan = next((one for one in view.timeline.pending(run.service) if one.time == run.instant), None)
+        plan = next((instant for instant in view.timeline.pending(run.service) if instant.time == run.instant), None)
         return plan is not None and plan.guarded_until is not None and self._clock.now() < plan.guarded_until
 
     def _goes_first(self, run: Run, view: TableView) -> Run | None:
@@ -128,7 +128,7 @@ class PermitContexts:
         A run that takes up the plan of an earlier run goes before all others, because they wait for the end of that
         plan.
         """
-        plan = next((one for one in view.timeline.pending(run.service) if one.time == run.instant), None)
+        plan = next((instant for instant in view.timeline.pending(run.service) if instant.time == run.instant), None)
         if run.instant is not None and (plan is None or plan.author != run.id):
             return None
         return self._precedence.goes_first(run)

@@ -116,18 +116,18 @@ class PermitQueue:
         """Return the runs that wait for the permit of a step."""
         return {run for run, request in list(self._open.items()) if request.step is step}
 
-    def asked(self, run: Run, asked: Asked) -> None:
+    def asked(self, run: Run, request: Asked) -> None:
         """Take a request. `review` answers it. The step before it has ended."""
-        if asked.plan is not None and run.instant != asked.plan.instant:
+        if request.plan is not None and run.instant != request.plan.instant:
             # Stored before any further permit: after a crash the row must name the instant of the run.
-            self._active_runs.progress(run, instant=asked.plan.instant)
+            self._active_runs.progress(run, instant=request.plan.instant)
             points.reach(Point.STORED, run=run.id, service=run.service)
         self._underway.pop(run.id, None)
-        if asked.plan is not None and asked.plan.bytes is not None:
-            self._sizes[run.id] = asked.plan.bytes
+        if request.plan is not None and request.plan.bytes is not None:
+            self._sizes[run.id] = request.plan.bytes
         now = self._clock.monotonic()
         self._open[run.id] = _OpenRequest(
-            step=asked.step, plan=asked.plan, asked_at=now, mark=self._moments.mark(), marked_at=now
+            step=request.step, plan=request.plan, asked_at=now, mark=self._moments.mark(), marked_at=now
         )
 
     def left(self, run: Run) -> str | None:
@@ -147,7 +147,7 @@ class PermitQueue:
         self._sizes.pop(run.id, None)
         return self._planned_on.pop(run.id, None)
 
-    def reject(self, run: Run, late: SupersededError, *, asked: Step | None = None) -> None:
+    def reject(self, run: Run, late: SupersededError, *, step: Step | None = None) -> None:
         """Let go of a run with a lease that another replica has. That replica settles it, and its worker is told to
         stop.
         """
@@ -158,10 +158,10 @@ class PermitQueue:
         self._listener.rejected(run, str(late))
         if pool is None:  # no worker of this daemon has it
             return
-        if asked is None:  # the step that the worker may be taking is not ours any more
+        if step is None:  # the step that the worker may be taking is not ours any more
             pool.cancel(run.id, str(late))
         else:
-            pool.answer(run.id, asked, Refused(reason=str(late)))
+            pool.answer(run.id, step, Refused(reason=str(late)))
 
     def abandon(self) -> None:
         """Forget every request and every step, because the workers are gone."""
@@ -179,7 +179,7 @@ class PermitQueue:
             try:
                 self._judge(run, request)
             except SupersededError as late:
-                self.reject(run, late, asked=request.step)
+                self.reject(run, late, step=request.step)
             except LakewardenError:
                 raise  # the store
             except Exception as bug:  # the failure of one table must not end the daemon

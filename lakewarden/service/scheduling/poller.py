@@ -35,8 +35,8 @@ class PollQueue:
 
     def put(self, table: TableId, at: float) -> None:
         """Make an appointment, unless the table already has an earlier one."""
-        known = self._appointments.get(table)
-        if known is not None and known <= at:
+        appointment = self._appointments.get(table)
+        if appointment is not None and appointment <= at:
             return
         self._appointments[table] = at
         heapq.heappush(self._heap, (at, next(self._order), table))
@@ -167,7 +167,7 @@ class Poller:
 
     def failing(self) -> Collection[TableId]:
         """Return the tables with a failure, of the last observation or of writers. Any thread may call it."""
-        return {table for table, known in list(self._remembered.items()) if known.failure is not None or known.failures}
+        return {table for table, entry in list(self._remembered.items()) if entry.failure is not None or entry.failures}
 
     def poll_soon(self, table: TableId, *, anew: bool = False) -> None:
         """Observe a table at the next turn, if it is owned. With `anew` it is read even if its token is equal."""
@@ -188,8 +188,8 @@ class Poller:
         """Return how often a table is polled now. Any thread may call it."""
         if is_local(table.location):
             return table.poll
-        known = self._remembered.get(table.id, _Remembered()).announced
-        return interval(known, poll=table.poll, with_hooks=table.poll_with_hooks, now=self._clock.monotonic())
+        announced = self._remembered.get(table.id, _Remembered()).announced
+        return interval(announced, poll=table.poll, with_hooks=table.poll_with_hooks, now=self._clock.monotonic())
 
     def decide_soon(self, table: TableId) -> None:
         """Decide on a table at the next turn even if it has not changed, if it is owned."""
@@ -305,8 +305,8 @@ class Poller:
         news = [failure for failure in view.writers.failures if failure.instant not in by_instant]
         if news:
             runs = self._store.runs(table=table.id, limit=BLAMED_RUNS)
-            shown = {instant.time for instant in view.timeline.instants}
-            by_instant |= {failure.instant: blame(failure, runs, shown=shown) for failure in news}
+            instants = {instant.time for instant in view.timeline.instants}
+            by_instant |= {failure.instant: blame(failure, runs, instants=instants) for failure in news}
         remembered.failures = tuple(by_instant[failure.instant] for failure in view.writers.failures)
         for failure in news if remembered.familiar else ():
             self._listener.writer_failed(table, by_instant[failure.instant])

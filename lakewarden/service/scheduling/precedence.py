@@ -73,8 +73,8 @@ class Precedence:
         """
         pools, capacities = self.profiles(runs), self.capacities()
         limited = {name for name, capacity in capacities.items() if capacity.largest is not None}
-        asked = (run for run in queued if pools.get(run.id) in limited)
-        sizes = {run.id: size for run in asked if (size := self._size(run)) is not None}
+        candidates = (run for run in queued if pools.get(run.id) in limited)
+        sizes = {run.id: size for run in candidates if (size := self._size(run)) is not None}
         return PoolFacts(pools=pools, capacities=capacities, sizes=sizes)
 
     def _size(self, run: Run) -> int | None:

@@ -75,12 +75,18 @@ class Requests:
         ours = {service: self._ours(view, service) for service in table.policies}
         proof = self._table_proofs.lacking(table, view)  # once for all services: it looks at the whole timeline
         each = table.policies
-        decisions = {one: self._decide(table, one, view, active.get(one), ours[one], lacking=proof) for one in each}
+        decisions = {
+            service: self._decide(table, service, view, active.get(service), ours[service], lacking=proof)
+            for service in each
+        }
         self._remember(table, decisions)
         if table.mode is Mode.OBSERVE:
-            plan = {one: self._decide(table, one, view, None, ours[one], lacking=proof, mode=Mode.PLAN) for one in each}
+            plan = {
+                service: self._decide(table, service, view, None, ours[service], lacking=proof, mode=Mode.PLAN)
+                for service in each
+            }
             self._planned[table.id] = plan
-        due = {service: found for service, found in decisions.items() if isinstance(found, Due)}
+        due = {service: decision for service, decision in decisions.items() if isinstance(decision, Due)}
         queued = [
             self._queue(table, service, view, due[service], by=POLICY)
             # Cleans first: a clean that was left unfinished is finished before anything else is committed.
@@ -102,7 +108,7 @@ class Requests:
     ) -> Decision:
         """Return the decision that `ask` would make. Nothing is queued or stored."""
         ours, lacking = self._ours(view, service), self._table_proofs.lacking(table, view)
-        return self._decide(table, service, view, active, ours, lacking=lacking, asked=True, rewrite=rewrite)
+        return self._decide(table, service, view, active, ours, lacking=lacking, on_request=True, rewrite=rewrite)
 
     def ask_for_all(
         self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str, dry_run: bool
@@ -168,8 +174,8 @@ class Requests:
         """Return the services that would run if the mode of the table let them, also on a table that is only observed.
         Any thread may call it.
         """
-        known = self._planned.get(table) or self._decisions.get(table, {})
-        return {service: one for service, one in known.items() if isinstance(one, WouldRun)}
+        decisions = self._planned.get(table) or self._decisions.get(table, {})
+        return {service: decision for service, decision in decisions.items() if isinstance(decision, WouldRun)}
 
     def again_at(self, table: TableId) -> datetime | None:
         """Return when time alone could change a decision on the table."""
@@ -200,7 +206,7 @@ class Requests:
         ours: frozenset[str],
         *,
         lacking: str | None,
-        asked: bool = False,
+        on_request: bool = False,
         rewrite: RewriteRow | None = None,
         mode: Mode | None = None,
     ) -> Decision:
@@ -229,7 +235,7 @@ class Requests:
                 lacking=lacking,
             ),
             now=self._clock.now(),
-            asked=asked,
+            asked=on_request,
         )
 
     def _queue(
@@ -265,8 +271,8 @@ class Requests:
         return run
 
     def _remember(self, table: Table, decisions: Mapping[Service, Decision]) -> None:
-        known = self._decisions.get(table.id)
-        before = self._stored(table.id) if known is None else known
+        earlier = self._decisions.get(table.id)
+        before = self._stored(table.id) if earlier is None else earlier
         news = {service: decision for service, decision in decisions.items() if before.get(service) != decision}
         if not news:
             self._decisions[table.id] = decisions
@@ -277,7 +283,7 @@ class Requests:
         self._store.decided([*rows.values()], changes=changed)
         self._decisions[table.id] = decisions  # not before: a decision that the store could not keep is stored again
         for service, decision in news.items():
-            self._tell(table, service, before.get(service), decision, first=known is None)
+            self._tell(table, service, before.get(service), decision, first=earlier is None)
 
     def _stored(self, table: TableId) -> Mapping[Service, Decision]:
         """Return the decisions of an earlier life, or of an earlier owner of the table.

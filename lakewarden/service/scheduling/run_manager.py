@@ -271,8 +271,8 @@ class RunManager:
     def check_cancellable(self, run: Run) -> None:
         """Raise PermanentError if an active run cannot be stopped any more."""
         if run.state in (RunState.COMMITTING, RunState.UNKNOWN):
-            said = "has begun to commit" if run.state is RunState.COMMITTING else "may still be at its commit"
-            raise PermanentError(f"run {run.id} is {run.state}: it {said}, and is left to end")
+            phase = "has begun to commit" if run.state is RunState.COMMITTING else "may still be at its commit"
+            raise PermanentError(f"run {run.id} is {run.state}: it {phase}, and is left to end")
 
     def cancel(self, run: Run, *, by: str) -> Run:
         """Stop an active run that has not begun to commit. Its service backs off, or its policy would repeat it at
@@ -310,7 +310,7 @@ class RunManager:
         try:
             self._note(run, event)
         except SupersededError as late:
-            self._permit_queue.reject(run, late, asked=event.step if isinstance(event, Asked) else None)
+            self._permit_queue.reject(run, late, step=event.step if isinstance(event, Asked) else None)
 
     def _note(self, run: Run, event: Started | Asked | Ended | Lost) -> None:
         match event:

@@ -161,7 +161,7 @@ class RunSettler:
         ending = self._endings.get(run.id) or self._recovery.ending(run)
         if run.id in self._lost and isinstance(ending, Gone):
             ending = self._recovery.lost(run, ending)  # its JVM is gone, its executors elsewhere may not be
-        settlement = settle(ending, self._shown(run, view), run)
+        settlement = settle(ending, self._on_timeline(run, view), run)
         if run.id in self._cancelled:
             settlement = after_cancel(settlement, run)
         if view is not None and settlement.state.ended and not self._observations.read_since(run.table, mark):
@@ -206,7 +206,7 @@ class RunSettler:
         self._listener.ended(run)
         self._settled(run.table)
 
-    def _shown(self, run: Run, view: TableView | None) -> Shown | None:
+    def _on_timeline(self, run: Run, view: TableView | None) -> Shown | None:
         """Return what the timeline shows of a run, or None if it cannot be read whole."""
         if view is None:
             return None

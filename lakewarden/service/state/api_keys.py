@@ -90,18 +90,18 @@ class ApiKeys:
         self._stored = {row.digest: row for row in self._store.api_keys()}
 
     def _from_secrets(self) -> Mapping[str, Caller]:
-        found: dict[str, Caller] = {}
+        callers: dict[str, Caller] = {}
         for number, settings in enumerate(self._configured):
             try:
                 digest = usable(settings.key.value(), public=self._refused)
-                if digest in found:
-                    raise PermanentError(f"the key is that of {found[digest].name}, too: only the first one counts")
+                if digest in callers:
+                    raise PermanentError(f"the key is that of {callers[digest].name}, too: only the first one counts")
             except PermanentError as wrong:
                 self._tell(number, settings.name, str(wrong))
                 continue
             self._wrong.pop(number, None)
-            found[digest] = Caller(name=settings.name, role=settings.role, tables=settings.tables, key=settings.place)
-        return found
+            callers[digest] = Caller(name=settings.name, role=settings.role, tables=settings.tables, key=settings.place)
+        return callers
 
     def _tell(self, number: int, name: str, reason: str) -> None:
         """Log a key that does not count, once for each reason."""

@@ -95,7 +95,7 @@ class Approvals:
         if row is None or row.approved_by is not None or row.identity != str(view.identity):
             return None
         first, shorter = row.first and table.budget.asks_first, row.shorter if table.budget.asks_shorter else None
-        over = unapproved(_shown(row), table.budget, first=first, shorter=shorter)
+        over = unapproved(_plan_of(row), table.budget, first=first, shorter=shorter)
         if over is None or _is_past(row, view) or _was_left(row, view):
             return None
         return Blocked(
@@ -130,7 +130,7 @@ class Approvals:
         if row is None or row.approved_by is not None:
             return None
         self._keep(replace(row, approved_by=by, approved_at=self._clock.now()))
-        return _shown(row)
+        return _plan_of(row)
 
     def spend(self, table: Table, run: Run, plan: Plan) -> None:
         """Use an approval up, because a deletion of the service was permitted.
@@ -172,7 +172,7 @@ class Approvals:
         key = (run.identity, run.service)
         if key not in self._deleting:
             runs = self._store.runs(table=table, service=run.service, limit=_LOOKED_AT)
-            if any(one.identity == run.identity and _deletes(one) for one in runs):
+            if any(candidate.identity == run.identity and _deletes(candidate) for candidate in runs):
                 self._deleting.add(key)
         return key in self._deleting
 
@@ -190,7 +190,7 @@ def _deletes(run: Run) -> bool:
     return run.step is Step.COMMIT and any(run.figures.get(key) for key in ("files_to_delete", "files_deleted"))
 
 
-def _shown(row: ApprovalRow) -> Plan:
+def _plan_of(row: ApprovalRow) -> Plan:
     return Plan(
         instant=row.instant,
         files_to_delete=row.files,
@@ -289,8 +289,8 @@ class Rewrites:
         """Return the requests for a table, by service. Any thread may call it."""
         if not self._rows:
             return {}
-        found = {service: self.of(table, service, view) for service in table.policies}
-        return {service: row for service, row in found.items() if row is not None}
+        rows = {service: self.of(table, service, view) for service in table.policies}
+        return {service: row for service, row in rows.items() if row is not None}
 
     def tables(self) -> Collection[TableId]:
         """Return the tables with requests. Any thread may call it."""

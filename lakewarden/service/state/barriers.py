@@ -81,10 +81,10 @@ class Barriers:
         self._clock = clock
         self._barriers: dict[TableId, _Barrier] = {}
 
-    def ask(self, asked: BarrierAsked) -> None:
+    def ask(self, request: BarrierAsked) -> None:
         """Take a request. `answer_waiting` answers it."""
-        barrier = self._barriers.setdefault(asked.table, _Barrier())
-        barrier.asked.append((asked, self._clock.monotonic()))
+        barrier = self._barriers.setdefault(request.table, _Barrier())
+        barrier.asked.append((request, self._clock.monotonic()))
 
     def holds(self, table: TableId) -> tuple[BarrierHold, ...]:
         """Return the holds on the cleans of the table, the first to end first. Any thread may call it."""
@@ -121,8 +121,8 @@ class Barriers:
     def refuse_all(self, reason: str) -> None:
         """Answer every request with TemporaryError and this reason."""
         for barrier in self._barriers.values():
-            for asked, _ in barrier.asked:
-                asked.answer.set_exception(TemporaryError(reason))
+            for request, _ in barrier.asked:
+                request.answer.set_exception(TemporaryError(reason))
             barrier.asked.clear()
 
     def _note_held_back(self, barrier: _Barrier, cleans: list[Run], now: float) -> None:
@@ -131,22 +131,22 @@ class Barriers:
         elif barrier.held_back_since is None:
             barrier.held_back_since = now
 
-    def _answered(self, asked: BarrierAsked, at: float, barrier: _Barrier, cleans: list[Run], now: float) -> bool:
+    def _answered(self, request: BarrierAsked, at: float, barrier: _Barrier, cleans: list[Run], now: float) -> bool:
         waited = timedelta(seconds=now - at)
         executing = [run for run in cleans if run.state in _EXECUTING]
         in_the_way = executing or (cleans if _cleans_turn(barrier, now) else [])
-        if in_the_way and waited < asked.wait:
+        if in_the_way and waited < request.wait:
             return False
         if in_the_way:
             names = ", ".join(f"{run.service} {run.id} is {run.state}" for run in in_the_way)
-            asked.answer.set_exception(TemporaryError(f"{names}: not ended within {asked.wait}"))
+            request.answer.set_exception(TemporaryError(f"{names}: not ended within {request.wait}"))
             return True
         turn = math.inf if barrier.held_back_since is None else barrier.held_back_since + HELD_BACK.total_seconds()
-        ends = min(now + asked.hold.total_seconds(), turn)
+        ends = min(now + request.hold.total_seconds(), turn)
         until = self._clock.now() + timedelta(seconds=ends - now)
-        hold = BarrierHold(id=secrets.token_hex(_ID_BYTES), owner=asked.caller.name, until=until)
+        hold = BarrierHold(id=secrets.token_hex(_ID_BYTES), owner=request.caller.name, until=until)
         barrier.holds[hold.id] = (hold, ends)
-        asked.answer.set_result(BarrierGranted(id=hold.id, waited=waited, until=until))
+        request.answer.set_result(BarrierGranted(id=hold.id, waited=waited, until=until))
         return True
 
 

@@ -41,12 +41,12 @@ def fetched(url: str, authority: Path | None) -> Mapping[str, Any]:
     """Return the JSON object at an address. PyJWT follows no redirect. Raises TemporaryError if there is none."""
     try:
         context = ssl.create_default_context(cafile=authority)
-        found: Mapping[str, Any] = jwt.PyJWKClient(
+        document: Mapping[str, Any] = jwt.PyJWKClient(
             url, cache_jwk_set=False, timeout=_SECONDS, ssl_context=context
         ).fetch_data()
     except (jwt.PyJWTError, OSError, ValueError, RecursionError) as away:
         raise TemporaryError(f"{url} does not answer as it should: {away}") from away
-    return found
+    return document
 
 
 class IssuerKeys:
@@ -285,10 +285,10 @@ def _unchecked(key: bytes) -> _Unchecked | Refusal:
     if not isinstance(issuer, str) or not isinstance(kid, str | None) or "crit" in head:
         return refused_token("it names no issuer, or has a header that is not known")
     try:
-        known = Algorithm(str(algorithm))
+        alg = Algorithm(str(algorithm))
     except ValueError:
         return refused_token("its algorithm has no public key")
-    return _Unchecked(token=token, issuer=issuer, algorithm=known, key=kid)
+    return _Unchecked(token=token, issuer=issuer, algorithm=alg, key=kid)
 
 
 def _object(part: bytes) -> Mapping[str, Any]:

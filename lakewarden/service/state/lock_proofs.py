@@ -35,7 +35,7 @@ MOST_CLOSELY = 50
 
 
 @dataclass(slots=True)
-class _Known:
+class _Record:
     """What is known about one table. `busy`: a run of ours was under way when its last observation was judged."""
 
     identity: str
@@ -53,14 +53,14 @@ class LockProofs:
         self._store = store
         self._active_runs = active_runs
         self._clock = clock
-        self._known: dict[TableId, _Known] = {}
+        self._records: dict[TableId, _Record] = {}
         self._closely: set[TableId] = set()
         self._rows: dict[TableId, LockProofRow] = {}
         self.refresh()
 
     def refresh(self) -> None:
         """Read what other replicas have learned. Raises TemporaryError."""
-        unsaved = {table for table, known in self._known.items() if self._rows.get(table) != _row(table, known)}
+        unsaved = {table for table, record in self._records.items() if self._rows.get(table) != _row(table, record)}
         rows = {row.table: row for row in self._store.lock_proofs()}
         self._rows = rows
         for table in unsaved:
@@ -70,17 +70,17 @@ class LockProofs:
         """Learn from an observation of a table. The same observation is judged again only by the time that has
         passed.
         """
-        known = self._known.get(table.id)
+        record = self._records.get(table.id)
         if view.lock is None:
-            self._known.pop(table.id, None)
+            self._records.pop(table.id, None)
             return
-        if known is not None and known.look is view.lock:
-            self._rethink(table.id, known, view)
+        if record is not None and record.look is view.lock:
+            self._rethink(table.id, record, view)
             return
         identity = str(view.identity)
-        if known is not None and known.identity != identity:
-            known = None
-        evidence = self._remembered(table.id, identity) if known is None else known.evidence
+        if record is not None and record.identity != identity:
+            record = None
+        evidence = self._remembered(table.id, identity) if record is None else record.evidence
         busy = table.id in self._active_runs.busy()
         evidence = judged(
             evidence,
@@ -88,11 +88,11 @@ class LockProofs:
             view,
             ours_before=self._were_here(table.id, view, evidence),
             # An observation that began while a run was under way may be judged after the run has ended.
-            busy=busy or (known is not None and known.busy),
+            busy=busy or (record is not None and record.busy),
         )
-        if known is not None and known.evidence.verdict is not evidence.verdict:
+        if record is not None and record.evidence.verdict is not evidence.verdict:
             log.warning("lock_proof", table=table.id, verdict=evidence.verdict.value, lock=summary(evidence))
-        self._known[table.id] = _Known(
+        self._records[table.id] = _Record(
             identity=identity,
             evidence=evidence,
             look=view.lock,
@@ -102,35 +102,35 @@ class LockProofs:
         )
         self._save(table.id)
 
-    def _rethink(self, table: TableId, known: _Known, view: TableView) -> None:
+    def _rethink(self, table: TableId, record: _Record, view: TableView) -> None:
         """Judge an observation again by the time that has passed. The writers may have stopped."""
         now = self._clock.now()
-        ours = self._were_here(table, view, known.evidence)
-        known.evidence = at_rest(known.evidence, view, ours_before=ours, now=now)
-        known.blocked, known.live = unproved(known.evidence, view), is_live(view, now)
+        ours = self._were_here(table, view, record.evidence)
+        record.evidence = at_rest(record.evidence, view, ours_before=ours, now=now)
+        record.blocked, record.live = unproved(record.evidence, view), is_live(view, now)
         self._save(table)
 
     def resume(self, table: TableId) -> None:
         """Begin again, because an operator says that the writers of the table were corrected."""
-        known = self._known.get(table)
-        if known is not None:
-            known.evidence = resumed(known.evidence)
+        record = self._records.get(table)
+        if record is not None:
+            record.evidence = resumed(record.evidence)
             self._save(table)
 
     def forget(self, table: TableId) -> None:
         """Forget what this replica has seen of a table. The rows in the store stay."""
-        self._known.pop(table, None)
+        self._records.pop(table, None)
         self._closely.discard(table)
 
     def blocked(self, table: TableId) -> Blocked | None:
         """Return why nothing may run on the table, or None if runs are allowed or nothing has to be proved."""
-        known = self._known.get(table)
-        return None if known is None else known.blocked
+        record = self._records.get(table)
+        return None if record is None else record.blocked
 
     def polls_again_within(self, table: TableId) -> timedelta | None:
         """Return how soon the table must be observed again to learn more, or None if its cadence is enough."""
-        known = self._known.get(table)
-        most = 0 if known is None or not known.live else _most_closely(known.evidence)
+        record = self._records.get(table)
+        most = 0 if record is None or not record.live else _most_closely(record.evidence)
         if most == 0:
             self._closely.discard(table)
         elif len(self._closely) < most:
@@ -139,8 +139,8 @@ class LockProofs:
 
     def evidence(self, table: TableId) -> Evidence | None:
         """Return what was seen of the lock of the table, or None if nothing has to be proved."""
-        known = self._known.get(table)
-        return None if known is None else known.evidence
+        record = self._records.get(table)
+        return None if record is None else record.evidence
 
     def _were_here(self, table: TableId, view: TableView, evidence: Evidence | None) -> bool:
         """Whether runs of ours may have taken the lock. It is checked only if it matters."""
@@ -164,7 +164,7 @@ class LockProofs:
 
     def _save(self, table: TableId) -> None:
         """Store what was learned. If the store does not answer, it is stored with the next observation."""
-        row = _row(table, self._known[table])
+        row = _row(table, self._records[table])
         if row == self._rows.get(table):
             return
         try:
@@ -191,11 +191,11 @@ def _most_closely(evidence: Evidence) -> int:
             assert_never(evidence.verdict)
 
 
-def _row(table: TableId, known: _Known) -> LockProofRow:
-    evidence = known.evidence
+def _row(table: TableId, record: _Record) -> LockProofRow:
+    evidence = record.evidence
     return LockProofRow(
         table=table,
-        identity=known.identity,
+        identity=record.identity,
         lock=evidence.lock,
         verdict=evidence.verdict.value,
         witnessed=min(evidence.witnessed, evidence.needed),  # after the proof the count need not be stored

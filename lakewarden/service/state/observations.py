@@ -76,11 +76,11 @@ class Observations:
         """Have tables observed. Those with True are read even if their tokens are equal."""
         requests = []
         for table, anew in tables:
-            seen = self._known(table)
+            seen = self._entry(table)
             seen.awaited = True
-            asked = self._asked(seen, anew=anew)
-            if asked is not None:
-                requests.append(asked)
+            request = self._request_for(seen, anew=anew)
+            if request is not None:
+                requests.append(request)
         if requests:
             self._readers.begin(requests)
 
@@ -102,16 +102,16 @@ class Observations:
         Without `anew` an observation counts that its token has confirmed since `mark`. Return None if there is none
         yet: the table is being read, and the caller must ask again. Raises the error of such an observation.
         """
-        found = self._found_since(table, mark, anew=anew)
-        if found is not None:
-            return found
-        seen = self._known(table)
+        observation = self._found_since(table, mark, anew=anew)
+        if observation is not None:
+            return observation
+        seen = self._entry(table)
         if seen.asked is not None and (seen.asked.anew or not anew) and seen.asked.ticket >= mark:
             return None  # the request in flight is the one that the caller waits for
-        asked = self._asked(seen, anew=anew)
-        if asked is None:
+        request = self._request_for(seen, anew=anew)
+        if request is None:
             return None
-        self._readers.begin([asked])
+        self._readers.begin([request])
         return self._found_since(table, mark, anew=anew)
 
     def read_since(self, table: TableId, mark: int) -> bool:
@@ -121,7 +121,7 @@ class Observations:
 
     def _found_since(self, table: Table, mark: int, *, anew: bool) -> Observation | None:
         self._take_in()
-        seen = self._known(table)
+        seen = self._entry(table)
         if seen.failure is not None and seen.failed >= mark:
             raise seen.failure.error()
         at = seen.ticket if anew else max(seen.ticket or 0, seen.stood)
@@ -145,20 +145,20 @@ class Observations:
 
     # -- requests and answers
 
-    def _known(self, table: Table) -> _Seen:
+    def _entry(self, table: Table) -> _Seen:
         seen = self._seen.get(table.id)
         if seen is None:
             seen = self._seen[table.id] = _Seen(table=table)
         return seen
 
-    def _asked(self, seen: _Seen, *, anew: bool) -> ObservationRequest | None:
+    def _request_for(self, seen: _Seen, *, anew: bool) -> ObservationRequest | None:
         """Return the request to begin, or None if the one in flight is enough, or another one will follow it."""
         if seen.asked is not None:
             seen.again = seen.again or anew
             return None
         full = seen.since_full >= FULL_EVERY and seen.observation is not None and not seen.observation.view.faults
         seen.since_full = 0 if full or seen.observation is None else seen.since_full + 1
-        seen.asked = asked = ObservationRequest(
+        seen.asked = request = ObservationRequest(
             ticket=self._moments.next(),
             table=seen.table,
             anew=anew,
@@ -166,8 +166,8 @@ class Observations:
             known=seen.ticket,
             previous=seen.observation,
         )
-        self._in_flight[asked.ticket] = seen
-        return asked
+        self._in_flight[request.ticket] = seen
+        return request
 
     def _hear(self, answers: Answers) -> None:
         """Take answers, in any thread."""
@@ -203,9 +203,9 @@ class Observations:
                 seen.observation, seen.ticket = answer.observation, ticket
         if seen.again:
             seen.again = False
-            asked = self._asked(seen, anew=True)
-            if asked is not None:
-                follow.append(asked)
+            request = self._request_for(seen, anew=True)
+            if request is not None:
+                follow.append(request)
         elif seen.awaited:
             seen.awaited = False
             self._ready[seen.table.id] = seen

@@ -176,14 +176,14 @@ class ServiceStates:
         """Return what a resumption of a table, or of all tables, would end, in words. None if there is nothing."""
         pause = self._pauses.get(table)
         quarantined = [row for (of, _), row in self._rows.items() if of == table and row.quarantined is not None]
-        said = [] if pause is None else [f"paused: {pause}"]
-        said += [f"{row.service} in quarantine: {row.quarantined}" for row in quarantined]
-        return "; ".join(said) or None
+        parts = [] if pause is None else [f"paused: {pause}"]
+        parts += [f"{row.service} in quarantine: {row.quarantined}" for row in quarantined]
+        return "; ".join(parts) or None
 
     def quarantined(self, table: TableId) -> str | None:
         """Return the first service of a table that is in quarantine, with the reason. None if there is none."""
-        found = (row for row in self._of(table) if row.quarantined is not None)
-        return next((f"{row.service} is in quarantine: {row.quarantined}" for row in found), None)
+        rows = (row for row in self._of(table) if row.quarantined is not None)
+        return next((f"{row.service} is in quarantine: {row.quarantined}" for row in rows), None)
 
     def pause(self, table: TableId | None, reason: str) -> None:
         """Pause a table, or all tables."""

@@ -139,7 +139,7 @@ class Completed:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._newest: dict[tuple[TableId, Service], _Newest | None] = {}
-        self._told: set[_Newest] = set()
+        self._reported: set[_Newest] = set()
 
     def vanished(self, table: Table, view: TableView, *, active: Collection[Service]) -> Mapping[Service, str]:
         """Return the services with a newest completed instant that has vanished since, each with that instant.
@@ -151,13 +151,13 @@ class Completed:
             return {}
         lost = {}
         for service in table.policies:
-            known = self._known(table.id, service)
+            newest = self._newest_of(table.id, service)
             # a table that was created again has its own history
-            if known is None or known.identity != str(view.identity):
+            if newest is None or newest.identity != str(view.identity):
                 continue
-            if known not in self._told and has_vanished(view.timeline, known.time, service):
-                self._told.add(known)
-                lost[service] = known.time
+            if newest not in self._reported and has_vanished(view.timeline, newest.time, service):
+                self._reported.add(newest)
+                lost[service] = newest.time
         for service in table.policies:
             self._remember(table.id, service, view)
         for service in active:
@@ -173,15 +173,17 @@ class Completed:
         for service in Service:
             self.begun(table, service)
 
-    def _known(self, table: TableId, service: Service) -> _Newest | None:
+    def _newest_of(self, table: TableId, service: Service) -> _Newest | None:
         if (table, service) in self._newest:
             return self._newest[table, service]
         last = self._store.runs(table=table, service=service, states=[RunState.SUCCEEDED], limit=1)
         return next((_Newest(identity=run.identity, time=run.instant) for run in last if run.instant is not None), None)
 
     def _remember(self, table: TableId, service: Service, view: TableView) -> None:
-        shown = view.timeline.last_completed(service)
-        self._newest[table, service] = None if shown is None else _Newest(identity=str(view.identity), time=shown.time)
+        instant = view.timeline.last_completed(service)
+        self._newest[table, service] = (
+            None if instant is None else _Newest(identity=str(view.identity), time=instant.time)
+        )
 
 
 def has_vanished(timeline: Timeline, time: str, service: Service) -> bool:

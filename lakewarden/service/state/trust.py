@@ -39,7 +39,7 @@ class TableFolders:
         self._rows: dict[TableId, FolderRow] = {}
         self._named: dict[str, set[TableId]] = {}
         self._looked_at: set[TableId] = set()
-        self._told: Mapping[TableId, Blocked] = {}
+        self._answers: Mapping[TableId, Blocked] = {}
         self._has_news = False
         self.refresh()
 
@@ -68,8 +68,10 @@ class TableFolders:
         """Return the formats of those tables in catalogs that were never looked at. Any of them may lie in the folder
         of another table of its format, so no run of the format begins before.
         """
-        found = (self._tables[table] for table in tables if table not in self._looked_at and table in self._tables)
-        return frozenset(one.format for one in found if is_in_catalog(one.location) and self._row_of(one) is None)
+        candidates = (self._tables[table] for table in tables if table not in self._looked_at and table in self._tables)
+        return frozenset(
+            table.format for table in candidates if is_in_catalog(table.location) and self._row_of(table) is None
+        )
 
     def blocked(self, table: Table) -> Blocked | None:
         """Return why a table must not be served: its folder is registered under another name, too."""
@@ -80,22 +82,24 @@ class TableFolders:
         """Return the tables with another answer of `blocked` than at the last question."""
         if not self._has_news and self._edition is self._tables.locations:
             return ()
-        before, self._has_news = self._told, False
-        self._told = {table.id: one for table in self._tables.values() if (one := self.blocked(table)) is not None}
-        return [key for key in before.keys() | self._told.keys() if before.get(key) != self._told.get(key)]
+        before, self._has_news = self._answers, False
+        self._answers = {
+            table.id: blocker for table in self._tables.values() if (blocker := self.blocked(table)) is not None
+        }
+        return [key for key in before.keys() | self._answers.keys() if before.get(key) != self._answers.get(key)]
 
     def _others(self, table: Table) -> Sequence[TableId]:
         if self._edition is not self._tables.locations:
             self._edition, self._has_news = self._tables.locations, True
-            self._by_path = {_digest(one.location): one.id for one in self._tables.values()}
+            self._by_path = {_digest(entry.location): entry.id for entry in self._tables.values()}
         row = self._row_of(table)
         folder = _digest(table.location) if row is None else row.folder
         here = {*self._named.get(folder, ()), self._by_path.get(folder, table.id)} - {table.id}
-        known = (self._tables[one] for one in here if one in self._tables)
+        others = (self._tables[id_] for id_ in here if id_ in self._tables)
         return sorted(
-            one.id
-            for one in known
-            if one.format == table.format and (not is_in_catalog(one.location) or self._row_of(one) is not None)
+            other.id
+            for other in others
+            if other.format == table.format and (not is_in_catalog(other.location) or self._row_of(other) is not None)
         )
 
     def _row_of(self, table: Table) -> FolderRow | None:
@@ -152,16 +156,16 @@ class ForeignServices:
             and instant.author is None
             and (instant.completed_at or instant.requested_at) > since
         ]
-        known = {one.time for one in self._others.get(table.id, ())} | self._ours.get(table.id, frozenset())
-        if any(one.time not in known for one in unsigned):
+        times = {instant.time for instant in self._others.get(table.id, ())} | self._ours.get(table.id, frozenset())
+        if any(instant.time not in times for instant in unsigned):
             try:
-                self._ours[table.id] = self._asked(view, {Service(one.stands_for) for one in unsigned})
+                self._ours[table.id] = self._instants_of(view, {Service(instant.stands_for) for instant in unsigned})
             except TemporaryError:
                 return
         ours = self._ours.get(table.id, frozenset())
-        found = tuple(one for one in unsigned if one.time not in ours)
-        if found:
-            self._others[table.id] = found
+        others = tuple(instant for instant in unsigned if instant.time not in ours)
+        if others:
+            self._others[table.id] = others
         else:
             self._others.pop(table.id, None)
             if not unsigned:
@@ -180,7 +184,7 @@ class ForeignServices:
         """Return the tables with such services."""
         return list(self._others)
 
-    def _asked(self, view: TableView, services: set[Service]) -> frozenset[str]:
+    def _instants_of(self, view: TableView, services: set[Service]) -> frozenset[str]:
         identity = str(view.identity)
         return frozenset().union(
             *(self._store.instants(identity=identity, service=service) for service in sorted(services))
@@ -272,18 +276,18 @@ class KeptByOthers:
         if not view.kept_more:
             self.forget(table.id)
             return
-        known, ours = self._ours.get(table.id, {}), dict[_Key, bool]()
-        for service, one in view.kept_more.items():
-            key = (str(view.identity), service, one.instant)
+        before, ours = self._ours.get(table.id, {}), dict[_Key, bool]()
+        for service, more in view.kept_more.items():
+            key = (str(view.identity), service, more.instant)
             try:
-                ours[key] = known[key] if key in known else self._is_ours(*key)
+                ours[key] = before[key] if key in before else self._is_ours(*key)
             except TemporaryError:
                 return
         self._ours[table.id] = ours
         self._kept[table.id] = {
-            service: one
-            for service, one in view.kept_more.items()
-            if not ours[str(view.identity), service, one.instant]
+            service: more
+            for service, more in view.kept_more.items()
+            if not ours[str(view.identity), service, more.instant]
         }
 
     def forget(self, table: TableId) -> None:

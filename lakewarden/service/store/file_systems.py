@@ -19,15 +19,15 @@ def network_file_system(path: Path) -> str | None:
         mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return None
-    found = file_system_of(path.resolve(), mounts)
-    return found if found in _OVER_A_NETWORK else None
+    kind = file_system_of(path.resolve(), mounts)
+    return kind if kind in _OVER_A_NETWORK else None
 
 
 def file_system_of(path: Path, mounts: str) -> str:
     """Return the type of the file system of an absolute path. Source: proc(5), mountinfo: field 5 and the first field
     after the hyphen. Of two mounts at one place, the later one hides the other.
     """
-    best, found = -1, ""
+    best, kind = -1, ""
     for line in mounts.splitlines():
         before, hyphen, after = line.partition(" - ")
         fields = before.split()
@@ -35,5 +35,5 @@ def file_system_of(path: Path, mounts: str) -> str:
             continue
         point = Path(_OCTAL.sub(lambda code: chr(int(code[1], 8)), fields[4]))
         if path.is_relative_to(point) and len(point.parts) >= best:
-            best, found = len(point.parts), after.split()[0]
-    return found
+            best, kind = len(point.parts), after.split()[0]
+    return kind

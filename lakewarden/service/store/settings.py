@@ -37,11 +37,11 @@ class DatabaseSettings(Settings):
             return None
         try:
             parts = urlsplit(value)
-            said = parts.password is not None or any(key == "password" for key, _ in parse_qsl(parts.query))
+            has_password = parts.password is not None or any(key == "password" for key, _ in parse_qsl(parts.query))
             sound = parts.scheme in ("postgresql", "postgres") and parts.path.strip("/") != "" and parts.port != 0
         except ValueError:  # a port that is no number, half an IPv6 address
             raise ValueError(f"a database is named in the form {_FORM}") from None
-        if said:
+        if has_password:
             raise ValueError(f"the url must not have a password: remove it, and set password: {_REFERENCE}")
         if not sound:
             raise ValueError(f"a database is named in the form {_FORM}; without a url it is a SQLite file in data_dir")

@@ -104,15 +104,15 @@ class TablesInForce:
 
     def unserved(self, tables: Tables) -> list[str]:
         """Return the profiles with workers that were started for other stores or catalogs than are needed now."""
-        found = []
+        profiles = []
         for name, needed in served_by(tables.known, tables.config.settings.storage).items():
             there = self._served.get(name)
             if there is not None and not there.covers(needed):
-                found.append(
+                profiles.append(
                     f"the workers of spark.{name} were started without the stores, catalogs or formats "
                     "of the new tables: restart the daemon, or give these tables another profile"
                 )
-        return found
+        return profiles
 
     def prepare(self, tables: Tables) -> None:
         """Make the pools that tables need. Raises PermanentError and TemporaryError if workers cannot be had."""

@@ -93,8 +93,8 @@ def served_by(tables: Sequence[Table], stores: Sequence[StoreSettings]) -> Mappi
     served = [table for table in tables if table.mode is Mode.ACT and table.policies]
     wanted = {}
     for name in sorted({name for table in served for name in table.profiles()}):
-        found = [store for table in served if name in table.profiles() for store in _stores_of(table, stores)]
-        storage = tuple(store for number, store in enumerate(found) if store not in found[:number])
+        all_stores = [store for table in served if name in table.profiles() for store in _stores_of(table, stores)]
+        storage = tuple(store for number, store in enumerate(all_stores) if store not in all_stores[:number])
         needs = frozenset(need for table in served if name in table.profiles() for need in _needs_of(table))
         formats = frozenset(table.format for table in served if name in table.profiles())
         wanted[name] = WorkerReach(storage=storage, needs=needs, formats=formats & frozenset(ON_SPARK))
@@ -116,22 +116,22 @@ class _Lines:
         withheld = self._sampler.admit(line.worker)
         if withheld is None:
             return
-        one, run = line.line, line.about
-        known = {
-            "said_at": one.at,
-            "said_by": one.source,
-            "said_level": one.level,
-            "logger": one.logger,
+        log_line, run = line.line, line.about
+        fields = {
+            "said_at": log_line.at,
+            "said_by": log_line.source,
+            "said_level": log_line.level,
+            "logger": log_line.logger,
             "run": run and run.run,
             "table": run and run.table,
             "service": run and run.service.value,
             "epoch": run and run.epoch,
-            "instant": one.fields.get("instant") or (run and run.instant),
+            "instant": log_line.fields.get("instant") or (run and run.instant),
             "spark_job_tag": run and run.run,
             "withheld": withheld or None,
         }
-        given = {name: value for name, value in known.items() if value is not None}
-        log.info("worker_line", spark=self._profile, worker=line.worker, line=one.message, **given)
+        given = {name: value for name, value in fields.items() if value is not None}
+        log.info("worker_line", spark=self._profile, worker=line.worker, line=log_line.message, **given)
 
 
 def _needs_of(table: Table) -> Collection[str]:

@@ -79,7 +79,7 @@ class Registrar:
             self._catch_up()
             left_out = self._in_force.now.left_out
             rows = sorted(self._rows.values(), key=lambda row: row.table)
-            return [_shown(row, left_out.get(row.table)) for row in rows if row.entry is not None]
+            return [_registration(row, left_out.get(row.table)) for row in rows if row.entry is not None]
 
     def register(self, entry: Mapping[str, Any], *, caller: Caller) -> Registration:
         """Register a table."""
@@ -131,7 +131,7 @@ class Registrar:
                 self._in_force.prepare(tables)
                 if self._store.keep_registration(row, act=self._act(row, before, caller, kind)):
                     self._take([row], tables)
-                    return _shown(row, tables.left_out.get(row.table))
+                    return _registration(row, tables.left_out.get(row.table))
         raise _busy()
 
     def _made(self, entry: Mapping[str, Any]) -> Table:
@@ -148,12 +148,12 @@ class Registrar:
             raise RegistrationRefusedError(f"the configuration file has the table {made.id}", remedy=_FILE)
         there = self._rows.get(made.id)
         if before is None and there is not None and there.entry is not None:
-            said = f"the table {made.id} is registered already"
-            raise RegistrationRefusedError(said, remedy=f"change it: PUT /v1/registrations/{made.id}")
-        former = next((one for one in now.registered if one.id == made.id), None)
+            detail = f"the table {made.id} is registered already"
+            raise RegistrationRefusedError(detail, remedy=f"change it: PUT /v1/registrations/{made.id}")
+        former = next((entry for entry in now.registered if entry.id == made.id), None)
         if former is not None and (former.location, former.format) != (made.location, made.format):
-            said = f"the table {made.id} is a {former.format} table at {former.location}: its place and format stay"
-            raise RegistrationRefusedError(said, remedy="remove it, and register the other table")
+            detail = f"the table {made.id} is a {former.format} table at {former.location}: its place and format stay"
+            raise RegistrationRefusedError(detail, remedy="remove it, and register the other table")
         reason = TakenPlaces((*self._registered.values(), *now.listed)).contradiction(made)
         if reason is not None:
             raise RegistrationRefusedError(reason)
@@ -161,15 +161,15 @@ class Registrar:
     def _there(self, table: TableId, expected: Expected) -> RegistrationRow:
         row = self._rows.get(table)
         if row is not None and row.entry is not None:
-            if not expected(_shown(row, self._in_force.now.left_out.get(table))):
-                said = f"the registration of {table} has changed since it was read"
-                raise OtherRegistrationError(said, remedy=f"read it again: GET /v1/registrations/{table}")
+            if not expected(_registration(row, self._in_force.now.left_out.get(table))):
+                detail = f"the registration of {table} has changed since it was read"
+                raise OtherRegistrationError(detail, remedy=f"read it again: GET /v1/registrations/{table}")
             return row
-        if any(one.id == table for one in self._in_force.now.config.tables):
+        if any(entry.id == table for entry in self._in_force.now.config.tables):
             raise RegistrationRefusedError(f"the table {table} is in the configuration file", remedy=_FILE)
         if table in self._registered:
-            said = f"the table {table} was found by a pattern of the configuration"
-            raise RegistrationRefusedError(said, remedy="change the pattern, or register the table under its id")
+            detail = f"the table {table} was found by a pattern of the configuration"
+            raise RegistrationRefusedError(detail, remedy="change the pattern, or register the table under its id")
         raise NotRegisteredError(f"no table {table!r} is registered over the API")
 
     def _row(self, table: TableId, entry: str | None, caller: Caller) -> RegistrationRow:
@@ -212,7 +212,7 @@ class Registrar:
             log.warning("registrations_left_out", tables=dict(list(tables.left_out.items())[:20]))
 
 
-def _shown(row: RegistrationRow, problem: str | None) -> Registration:
+def _registration(row: RegistrationRow, problem: str | None) -> Registration:
     entry = json.loads(row.entry or "{}")
     return Registration(table=row.table, entry=entry, by=row.by, at=row.at, problem=problem)
 
@@ -267,7 +267,7 @@ class Reloader:
         clock: Clock,
         in_force: TablesInForce,
         rows: Callable[[], Sequence[RegistrationRow]] = tuple,
-        told: Callable[[ReloadOutcome, Config | None], None],
+        tell: Callable[[ReloadOutcome, Config | None], None],
     ) -> None:
         """Take what the daemon was started with, without its tables. `in_force` puts the new ones in force. `rows` are
         the tables that are registered over the API.
@@ -278,7 +278,7 @@ class Reloader:
         self._clock = clock
         self._in_force = in_force
         self._rows = rows
-        self._told = told
+        self._tell = tell
         self.last: ReloadOutcome | None = None
 
     def reload(self) -> ReloadOutcome:
@@ -286,7 +286,7 @@ class Reloader:
         with self._in_force.lock:
             outcome, config = self._read()
             self.last = outcome
-        self._told(outcome, config)
+        self._tell(outcome, config)
         if outcome.gone:
             log.warning("entries_are_gone", number=len(outcome.gone), entries=list(outcome.gone[:_MOST_NAMED]))
         if outcome.accepted:
@@ -353,4 +353,4 @@ class Reloader:
 
 def _entries(config: Config) -> set[str]:
     """Return the ids of listed tables, and the patterns."""
-    return {*(str(table.id) for table in config.tables), *(one.pattern.match for one in config.discover)}
+    return {*(str(table.id) for table in config.tables), *(discover.pattern.match for discover in config.discover)}

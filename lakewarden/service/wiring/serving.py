@@ -211,7 +211,7 @@ def serve(
     """
     reloads = hang_up_reloads()
     seen = SeenFile.of(config_file)
-    config, shown, base = configured(config_file, formats)
+    config, redacted, base = configured(config_file, formats)
     stand_by(config.settings.daemon.drain + STEP_BACK + GRACE, hang_up_ends=not reloads)
     with ExitStack() as life:
         folder = _locked(config, life)
@@ -219,8 +219,8 @@ def serve(
         clock = CautiousClock(SystemClock())
         rows = store.registrations()
         tables = with_rows(Tables(config=config, base=base), rows, formats=formats)
-        config, known, settings = tables.config, tables.known, tables.config.settings
-        metrics = _metrics(config, known)
+        config, all_tables, settings = tables.config, tables.known, tables.config.settings
+        metrics = _metrics(config, all_tables)
         traces = traces_to(settings.traces, clock, life)
         storages = Storages(settings.storage, roots=config.roots)
         readers = _readers(config, clock, metrics, reader, life)
@@ -229,7 +229,7 @@ def serve(
         composed = compose(
             tables=tables.listed,
             resources=Resources(
-                pools=pools(known, settings.spark),
+                pools=pools(all_tables, settings.spark),
                 store=store,
                 clock=clock,
                 listener=Listeners([metrics, EventLog(), *([traces] if traces else [])]),
@@ -251,7 +251,7 @@ def serve(
         )
         metrics.watch(composed.status, clock=clock)
         in_force = TablesInForce(
-            tables, storages=storages, served=_reached(config, known), pools_of=pools, offer=composed.offer
+            tables, storages=storages, served=_reached(config, all_tables), pools_of=pools, offer=composed.offer
         )
         registrar = Registrar(in_force, rows, store=store, clock=clock, formats=formats, registered=composed.registered)
         reloader = Reloader(
@@ -261,7 +261,7 @@ def serve(
             clock=clock,
             in_force=in_force,
             rows=lambda: registrar.rows,
-            told=partial(_told, metrics, shown),
+            tell=partial(_show_reload, metrics, redacted),
         )
         servers = bind_ports(
             settings,
@@ -272,7 +272,7 @@ def serve(
             hook_heard=heard_by(metrics, traces),
             refused=metrics.refused,
             identify=identify_by(settings.access, store, clock, life=life),
-            configuration=ConfigurationPart(shown=shown, reloading=reloader, registering=registrar),
+            configuration=ConfigurationPart(shown=redacted, reloading=reloader, registering=registrar),
         )
         life.enter_context(_kept(settings, store, clock, composed, run_logs=run_logs))
         life.enter_context(catching_up(registrar, alone=not settings.database.shared))
@@ -324,9 +324,9 @@ def _opened(settings: Configuration, folder: DataFolder, life: ExitStack) -> Sto
     return store
 
 
-def _metrics(config: Config, known: Sequence[Table]) -> Metrics:
+def _metrics(config: Config, tables: Sequence[Table]) -> Metrics:
     return Metrics(
-        {service for table in known for service in table.policies},
+        {service for table in tables for service in table.policies},
         sources={discover.catalog.name for discover in config.discover},
         table_series=config.settings.management.table_series,
     )
@@ -346,18 +346,18 @@ def _maker(settings: Configuration, folder: Path, worker: Sequence[str], metrics
     )
 
 
-def _reached(config: Config, known: Sequence[Table]) -> Mapping[str, WorkerReach]:
+def _reached(config: Config, tables: Sequence[Table]) -> Mapping[str, WorkerReach]:
     """Return what the workers of each pool reach from the start."""
     spark = config.settings.spark
-    found = served_by(known, config.settings.storage)
-    return {name: replace(reach, formats=frozenset(spark[name].formats)) for name, reach in found.items()}
+    reaches = served_by(tables, config.settings.storage)
+    return {name: replace(reach, formats=frozenset(spark[name].formats)) for name, reach in reaches.items()}
 
 
-def _told(metrics: Metrics, shown: Redacted, outcome: ReloadOutcome, config: Config | None) -> None:
+def _show_reload(metrics: Metrics, redacted: Redacted, outcome: ReloadOutcome, config: Config | None) -> None:
     """Show the result of reading the configuration again."""
     metrics.configuration_read(accepted=outcome.accepted)
     if config is not None:
-        shown.show(config.settings)
+        redacted.show(config.settings)
 
 
 def _readers(config: Config, clock: Clock, metrics: Metrics, command: Sequence[str], life: ExitStack) -> ProcessReaders:

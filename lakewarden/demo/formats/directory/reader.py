@@ -47,8 +47,8 @@ def listed(folder: Path) -> list[ListedFile]:
 
 
 def _below(folder: str, path: str) -> Iterator[ListedFile]:
-    with os.scandir(f"{folder}/{path}" if path else folder) as found:
-        entries = [entry for entry in found if entry.name[0] not in "._"]
+    with os.scandir(f"{folder}/{path}" if path else folder) as scan:
+        entries = [entry for entry in scan if entry.name[0] not in "._"]
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             yield from _below(folder, f"{path}/{entry.name}".strip("/"))
@@ -61,9 +61,9 @@ def read_snapshot(folder: Path) -> TableRows:
 
     A file is read once for all listings, because no file changes. So the last listings read what is new only.
     """
-    files, known = listed(folder), dict[ListedFile, list[tuple[str, int]]]()
+    files, cache = listed(folder), dict[ListedFile, list[tuple[str, int]]]()
     for _ in range(_MOST_LISTINGS):
-        rows = _rows(files, known)
+        rows = _rows(files, cache)
         again = listed(folder)
         if rows is not None and again == files:
             return TableRows(rows=rows, counted=_counted(folder, files))
@@ -71,24 +71,24 @@ def read_snapshot(folder: Path) -> TableRows:
     raise TimeoutError(f"{folder} changes faster than it can be read")
 
 
-def _rows(files: Sequence[ListedFile], known: dict[ListedFile, list[tuple[str, int]]]) -> dict[str, Row] | None:
-    """Return the rows of the files; None if one is gone: its listing is out of date. Add what is read to `known`."""
-    found, count = dict[str, Row](), 0
+def _rows(files: Sequence[ListedFile], cache: dict[ListedFile, list[tuple[str, int]]]) -> dict[str, Row] | None:
+    """Return the rows of the files; None if one is gone: its listing is out of date. Add what is read to `cache`."""
+    rows, count = dict[str, Row](), 0
     for file in files:
         if file.partition.startswith(EXPIRED):
             continue
-        if file not in known:
+        if file not in cache:
             try:
                 table = parquet.ParquetFile(file.path).read()
             except FileNotFoundError:
                 return None
-            known[file] = list(zip(table["order_id"].to_pylist(), table["version"].to_pylist(), strict=True))
-        for key, value in known[file]:
-            found[key] = Row(key=key, partition=file.partition, value=value)
-        count += len(known[file])
-    if count != len(found):
-        raise TwiceError(f"{count - len(found)} rows are there more than once")
-    return found
+            cache[file] = list(zip(table["order_id"].to_pylist(), table["version"].to_pylist(), strict=True))
+        for key, value in cache[file]:
+            rows[key] = Row(key=key, partition=file.partition, value=value)
+        count += len(cache[file])
+    if count != len(rows):
+        raise TwiceError(f"{count - len(rows)} rows are there more than once")
+    return rows
 
 
 def _counted(folder: Path, files: Sequence[ListedFile]) -> dict[str, int]:
@@ -106,8 +106,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="query a plain directory all the time")
     parser.add_argument("--path", type=Path, required=True, help="the folder of the directory")
     add_arguments(parser)
-    asked = parser.parse_args()
-    read_on(lambda: read_snapshot(asked.path), asked)
+    arguments = parser.parse_args()
+    read_on(lambda: read_snapshot(arguments.path), arguments)
     return 0
 
 

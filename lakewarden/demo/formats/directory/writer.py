@@ -79,9 +79,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, required=True, help="the folder of the directory")
     add_writer_arguments(parser, every=1, needs_options=False)
-    asked = parser.parse_args()
-    writing_time = WritingTime(asked.seconds)
-    write_on(FileCommitter(asked.path), arrivals(asked.seed), asked.record, writing_time, every=asked.every)
+    arguments = parser.parse_args()
+    writing_time = WritingTime(arguments.seconds)
+    write_on(
+        FileCommitter(arguments.path), arrivals(arguments.seed), arguments.record, writing_time, every=arguments.every
+    )
     return 0
 
 

@@ -39,14 +39,14 @@ def main() -> int:
         "--options", type=Path, required=True, help="the options that its writers must set: a JSON object"
     )
     parser.add_argument("--partition", required=True, help="a partition without other writers")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     options = {
-        **table_options(asked.table, kind=asked.table_type, workload=Workload.DAYS),
-        **json.loads(asked.options.read_text(encoding="utf-8")),
+        **table_options(arguments.table, kind=arguments.table_type, workload=Workload.DAYS),
+        **json.loads(arguments.options.read_text(encoding="utf-8")),
     }
-    rows = tuple(Row(key=f"{asked.partition}-{n}", partition=asked.partition, value=1) for n in range(_ROWS))
-    committer = BatchCommitter(start_spark(), path=asked.path, options=options)
-    threading.Thread(target=die_with_first_file, args=(asked.path / asked.partition,), daemon=True).start()
+    rows = tuple(Row(key=f"{arguments.partition}-{n}", partition=arguments.partition, value=1) for n in range(_ROWS))
+    committer = BatchCommitter(start_spark(), path=arguments.path, options=options)
+    threading.Thread(target=die_with_first_file, args=(arguments.path / arguments.partition,), daemon=True).start()
     committer.commit(1, rows)
     return 0
 

@@ -45,16 +45,16 @@ def read_snapshot(path: Path, *, as_of: str | None = None) -> TableRows:
 def without_metadata_table(path: Path) -> Iterator[Path]:
     """Provide the table as it would be without its metadata table: a folder of links, with properties of its own."""
     with tempfile.TemporaryDirectory(prefix="lakewarden-listed-") as folder:
-        shown = Path(folder)
-        (shown / ".hoodie").mkdir()
+        view = Path(folder)
+        (view / ".hoodie").mkdir()
         for entry in (*path.iterdir(), *(path / ".hoodie").iterdir()):
             name = entry.relative_to(path)
             if name.parts != (".hoodie",) and name.name not in ("metadata", "hoodie.properties"):
-                (shown / name).symlink_to(entry.absolute())
+                (view / name).symlink_to(entry.absolute())
         properties = (path / ".hoodie" / "hoodie.properties").read_text(encoding="utf-8").splitlines()
         kept = [line for line in properties if not line.startswith("hoodie.table.metadata.partitions")]
-        (shown / ".hoodie" / "hoodie.properties").write_text("\n".join(kept), encoding="utf-8")
-        yield shown
+        (view / ".hoodie" / "hoodie.properties").write_text("\n".join(kept), encoding="utf-8")
+        yield view
 
 
 def _read(path: Path, as_of: str | None) -> TableRows:
@@ -84,8 +84,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="query a Hudi table all the time")
     parser.add_argument("--path", type=Path, required=True, help="the folder of the table")
     add_arguments(parser)
-    asked = parser.parse_args()
-    read_on(partial(read_snapshot, asked.path), asked, passes=was_archived_meanwhile)
+    arguments = parser.parse_args()
+    read_on(partial(read_snapshot, arguments.path), arguments, passes=was_archived_meanwhile)
     return 0
 
 

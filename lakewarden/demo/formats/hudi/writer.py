@@ -142,18 +142,20 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Write until told to stop. Returns 0 however many commits failed; the record has them."""
-    asked = _arguments()
-    writing_time = WritingTime(asked.seconds)
+    arguments = _arguments()
+    writing_time = WritingTime(arguments.seconds)
     spark = start_spark()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # pyspark has installed its own handler
     options = {
-        **table_options(asked.table, kind=asked.table_type, workload=asked.workload),
-        **json.loads(asked.options.read_text(encoding="utf-8")),
+        **table_options(arguments.table, kind=arguments.table_type, workload=arguments.workload),
+        **json.loads(arguments.options.read_text(encoding="utf-8")),
     }
-    committer: Committer = BatchCommitter(spark, path=asked.path, options=options)
-    if asked.streaming is not None:
-        committer = StreamingCommitter(spark, path=asked.path, options=options, directory=asked.streaming)
-    write_on(committer, _stream(asked.workload, asked.seed), asked.record, writing_time, every=asked.every)
+    committer: Committer = BatchCommitter(spark, path=arguments.path, options=options)
+    if arguments.streaming is not None:
+        committer = StreamingCommitter(spark, path=arguments.path, options=options, directory=arguments.streaming)
+    write_on(
+        committer, _stream(arguments.workload, arguments.seed), arguments.record, writing_time, every=arguments.every
+    )
     spark.stop()
     return 0
 

@@ -47,15 +47,15 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=1, metavar="SECONDS", help="the least time between two commits")
     parser.add_argument("--day", type=float, required=True, metavar="SECONDS", help="how long a day is")
     parser.add_argument("--seed", type=int, default=0, help="which stream of batches")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     writing_time = WritingTime(None)
-    committer = AppendCommitter(table=asked.table, catalog=asked.catalog)
+    committer = AppendCommitter(table=arguments.table, catalog=arguments.catalog)
     write_on(
         committer,
-        orders.arrivals(asked.seed, orders.day_by_clock(asked.day)),
-        asked.record,
+        orders.arrivals(arguments.seed, orders.day_by_clock(arguments.day)),
+        arguments.record,
         writing_time,
-        every=asked.every,
+        every=arguments.every,
     )
     return 0
 

@@ -30,7 +30,7 @@ _VERSION = re.compile(r"v(\d+)\.metadata\.json")
 def open_folder(folder: Path) -> Table:
     """Return the newest state of a table of a Hadoop catalog. Raises FileNotFoundError if there is none."""
     names = (path.name for path in folder.glob("metadata/*"))
-    versions = {int(found[1]): found[0] for name in names if (found := _VERSION.fullmatch(name))}
+    versions = {int(match[1]): match[0] for name in names if (match := _VERSION.fullmatch(name))}
     if not versions:
         raise FileNotFoundError(f"there is no Iceberg table in {folder}")
     return StaticTable.from_metadata(str(folder / "metadata" / versions[max(versions)]))
@@ -51,9 +51,9 @@ def read_snapshot(table: Table, *, snapshot: int | None = None) -> TableRows:
     """
     scan = table.scan(selected_fields=_COLUMNS, snapshot_id=snapshot)
     tasks = list(scan.plan_files())
-    found = ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter).to_table(tasks)
+    arrow = ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter).to_table(tasks)
     rows: dict[str, Row] = {}
-    for key, partition, value in zip(*(found.column(name).to_pylist() for name in _COLUMNS), strict=True):
+    for key, partition, value in zip(*(arrow.column(name).to_pylist() for name in _COLUMNS), strict=True):
         if key in rows:
             raise ValueError(f"{key} was found twice")
         rows[key] = Row(key=key, partition=partition, value=value)
@@ -73,9 +73,9 @@ def main() -> int:
     address.add_argument("--table", help="the identifier of the table, its catalog's name first")
     parser.add_argument("--catalog", type=json.loads, default={}, help="the catalog's properties: a JSON object")
     add_arguments(parser)
-    asked = parser.parse_args()
-    newest = open_named(asked.table, asked.catalog) if asked.table else partial(open_folder, asked.path)
-    read_on(lambda: read_snapshot(newest()), asked)
+    arguments = parser.parse_args()
+    newest = open_named(arguments.table, arguments.catalog) if arguments.table else partial(open_folder, arguments.path)
+    read_on(lambda: read_snapshot(newest()), arguments)
     return 0
 
 

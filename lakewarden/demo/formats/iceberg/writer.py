@@ -120,14 +120,14 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Write until told to stop. Returns 0 however many commits failed; the record has them."""
-    asked = _arguments()
-    writing_time = WritingTime(asked.seconds)
-    spark = start_spark(asked.table.partition(".")[0], asked.catalog, jars=tuple(asked.jar))
+    arguments = _arguments()
+    writing_time = WritingTime(arguments.seconds)
+    spark = start_spark(arguments.table.partition(".")[0], arguments.catalog, jars=tuple(arguments.jar))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # pyspark has installed its own handler
-    told = json.loads(asked.options.read_text(encoding="utf-8"))
-    committer = StatementCommitter(spark, table=asked.table, properties=told)
-    day_of = orders.day_by_count if asked.day is None else orders.day_by_clock(asked.day)
-    write_on(committer, orders.shifts(asked.seed, day_of), asked.record, writing_time, every=asked.every)
+    properties = json.loads(arguments.options.read_text(encoding="utf-8"))
+    committer = StatementCommitter(spark, table=arguments.table, properties=properties)
+    day_of = orders.day_by_count if arguments.day is None else orders.day_by_clock(arguments.day)
+    write_on(committer, orders.shifts(arguments.seed, day_of), arguments.record, writing_time, every=arguments.every)
     spark.stop()
     return 0
 

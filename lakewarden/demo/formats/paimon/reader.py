@@ -44,13 +44,13 @@ def read_snapshot(core: Core, folder: Path, snapshot: int | None = None) -> Tabl
 
 def _rows(core: Core, builder: Any, splits: list[Any]) -> Iterator[Row]:
     for split in splits:
-        found = core.paimon.reader.RecordReaderIterator(builder.newRead().createReader(split))
+        iterator = core.paimon.reader.RecordReaderIterator(builder.newRead().createReader(split))
         try:
-            while found.hasNext():
-                row = found.next()
+            while iterator.hasNext():
+                row = iterator.next()
                 yield Row(key=row.getString(1).toString(), partition=row.getString(0).toString(), value=row.getInt(2))
         finally:
-            found.close()
+            iterator.close()
 
 
 def main() -> int:
@@ -58,9 +58,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="query a Paimon table all the time")
     parser.add_argument("--path", type=Path, required=True, help="the table's folder")
     add_arguments(parser)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     core = Core()
-    read_on(lambda: read_snapshot(core, asked.path), asked)
+    read_on(lambda: read_snapshot(core, arguments.path), arguments)
     core.close()
     return 0
 

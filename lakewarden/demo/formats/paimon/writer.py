@@ -52,17 +52,17 @@ class Core:
 
     def texts(self, *texts: str) -> Any:
         """Return a Java list."""
-        found = self._gateway.jvm.java.util.ArrayList()
+        java_list = self._gateway.jvm.java.util.ArrayList()
         for text in texts:
-            found.add(text)
-        return found
+            java_list.add(text)
+        return java_list
 
     def options(self, options: Mapping[str, str]) -> Any:
         """Return a Java map."""
-        found = self._gateway.jvm.java.util.HashMap()
+        java_map = self._gateway.jvm.java.util.HashMap()
         for key, value in options.items():
-            found.put(key, value)
-        return found
+            java_map.put(key, value)
+        return java_map
 
     def table(self, folder: Path, options: Mapping[str, str] | None = None) -> Any:
         """Return the table in a folder, with its newest schema and with options of this use. Raises any error of
@@ -181,12 +181,12 @@ def main() -> int:
         help="every so many commits a row goes into a partition that is long past",
     )
     add_writer_arguments(parser, every=1)
-    asked = parser.parse_args()
-    writing_time = WritingTime(asked.seconds)
+    arguments = parser.parse_args()
+    writing_time = WritingTime(arguments.seconds)
     core = Core()
-    options = json.loads(asked.options.read_text(encoding="utf-8"))
-    committer = StreamCommitter(core, asked.path, options=options, expired_every=asked.expired_every)
-    write_on(committer, orders.batches(asked.seed), asked.record, writing_time, every=asked.every)
+    options = json.loads(arguments.options.read_text(encoding="utf-8"))
+    committer = StreamCommitter(core, arguments.path, options=options, expired_every=arguments.expired_every)
+    write_on(committer, orders.batches(arguments.seed), arguments.record, writing_time, every=arguments.every)
     core.close()
     return 0
 

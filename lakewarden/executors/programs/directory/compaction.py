@@ -178,7 +178,7 @@ class ObjectCompactionSteps:
         """Look at each partition again, and let the act begin if nothing has moved since the plan."""
         kinds, small = kinds_of(self._table), self._options.small_below
         looks = FreshListings(self._table.location, self._storage, kinds, self._clock, small_below=small)
-        self._staged = [one for one in self._staged if self._stands_still(one, looks)]
+        self._staged = [replacement for replacement in self._staged if self._stands_still(replacement, looks)]
         if not self._staged:
             raise NotYetError(f"no partition of the plan could be compacted: {self._refused[0]}", delay=_LEAST_REST)
         by_metastore = self._leads is not None
@@ -193,7 +193,7 @@ class ObjectCompactionSteps:
         )
         self._acts.begin(state)
         self._reach(Point.PROPOSED)
-        if moved := [one.partition for one in self._staged if not self._is_as_it_was(one)]:
+        if moved := [replacement.partition for replacement in self._staged if not self._is_as_it_was(replacement)]:
             self._acts.end()  # another run has had the act between the plan and now, or a writer has come back
             self._refuse(moved[0], "something in it has changed since the plan")
             raise NotYetError(self._refused[-1], delay=_LEAST_REST)
@@ -201,39 +201,41 @@ class ObjectCompactionSteps:
         self._acts.move(state.at(first, self._clock.now()))
         self._begun = True
         self._road.go_on()
-        files = sum(len(one.old) for one in self._staged)
-        told = {
+        files = sum(len(replacement.old) for replacement in self._staged)
+        figures = {
             "partitions_compacted": len(self._staged),
             "files_replaced": files,
-            "files_written": sum(len(one.new) for one in self._staged),
-            "bytes_rewritten": sum(old.size for one in self._staged for old in one.old.values()),
+            "files_written": sum(len(replacement.new) for replacement in self._staged),
+            "bytes_rewritten": sum(old.size for replacement in self._staged for old in replacement.old.values()),
         }
         refused = {"partitions_refused": len(self._refused)} if self._refused else {}
-        return {**told, **refused, **({GOES_ON: 1} if self._more else {})}
+        return {**figures, **refused, **({GOES_ON: 1} if self._more else {})}
 
-    def _stands_still(self, one: Replacement, looks: FreshListings) -> bool:
+    def _stands_still(self, replacement: Replacement, looks: FreshListings) -> bool:
         """Whether a partition is as it was rewritten, and still to be compacted."""
         if self._rules is None:
             raise PermanentError("there is no plan")
         try:
-            above = list(looks.above(one.partition))
-            verdict = judge(one.partition, looks.folder(one.partition), above, self._rules, self._clock.now())
+            above = list(looks.above(replacement.partition))
+            verdict = judge(
+                replacement.partition, looks.folder(replacement.partition), above, self._rules, self._clock.now()
+            )
         except FileNotFoundError:
-            self._refuse(one.partition, "it was dropped meanwhile")
+            self._refuse(replacement.partition, "it was dropped meanwhile")
             return False
         if verdict.state is not CompactionState.DUE:
-            self._refuse(one.partition, verdict.reason)
-        elif self._is_as_it_was(one):
+            self._refuse(replacement.partition, verdict.reason)
+        elif self._is_as_it_was(replacement):
             return True
         else:
-            self._refuse(one.partition, "something in it has changed since the plan")
+            self._refuse(replacement.partition, "something in it has changed since the plan")
         return False
 
-    def _is_as_it_was(self, one: Replacement) -> bool:
+    def _is_as_it_was(self, replacement: Replacement) -> bool:
         """Whether the partition holds what was rewritten and what stays, and nothing else that readers see."""
-        found = self._files.files_in(f"{self._table.location}/{one.partition}")
-        known = {**one.old, **one.stay}
-        return found.keys() == known.keys() and all(found[name].version == known[name].version for name in known)
+        files = self._files.files_in(f"{self._table.location}/{replacement.partition}")
+        before = {**replacement.old, **replacement.stay}
+        return files.keys() == before.keys() and all(files[name].version == before[name].version for name in before)
 
     def _refuse(self, path: str, why: str) -> None:
         self._refused.append(f"{printable(path)}: {why}")
@@ -338,14 +340,14 @@ class CompactionSteps:
                 if (outside := inside.why_outside(place, whole_folder=True)) is not None or os.path.islink(place):  # noqa: PTH114 - a location
                     raise NotRewrittenError(f"it {outside or 'is a link'}")
                 refuse_listed_above(self._table.location, path, self._storage)
-                one = Exchange(
+                exchange = Exchange(
                     home=self._own.new(),
                     table=self._table.location,
                     partition=path,
                     run=self._run,
                     old=entries(place),
                 )
-                self._prepared.append(prepared(self._session, one, kinds, self._options, marker))
+                self._prepared.append(prepared(self._session, exchange, kinds, self._options, marker))
             except (NotRewrittenError, NoFileError, PermanentError) as refusal:
                 self._refuse(path, str(refusal))
             except FileNotFoundError:
@@ -366,20 +368,20 @@ class CompactionSteps:
         kinds, small = kinds_of(self._table), self._options.small_below
         looks = FreshListings(self._table.location, self._storage, kinds, self._clock, small_below=small)
         compacted, files, new_files, size = 0, 0, 0, 0
-        for one in self._prepared:
+        for work in self._prepared:
             try:
-                if not self._stands_still(one, looks) or not publish(one.exchange, self._reach):
+                if not self._stands_still(work, looks) or not publish(work.exchange, self._reach):
                     continue
             except (FileNotFoundError, NoFileError):
-                self._refuse(one.exchange.partition, "it was dropped or changed meanwhile")
+                self._refuse(work.exchange.partition, "it was dropped or changed meanwhile")
                 continue
             except OSError as error:
                 if not is_of_one_place(error):
                     raise
-                self._refuse(one.exchange.partition, f"its folder cannot be exchanged: {error.strerror}")
+                self._refuse(work.exchange.partition, f"its folder cannot be exchanged: {error.strerror}")
                 continue
-            compacted, files = compacted + 1, files + one.files
-            new_files, size = new_files + one.new_files, size + one.bytes
+            compacted, files = compacted + 1, files + work.files
+            new_files, size = new_files + work.new_files, size + work.bytes
         if not compacted:
             raise NotYetError("no partition of the plan could be compacted: the log says why", delay=_LEAST_REST * 6)
         goes_on = {GOES_ON: 1} if self._more else {}
@@ -393,9 +395,9 @@ class CompactionSteps:
             **goes_on,
         }
 
-    def _stands_still(self, one: Prepared, looks: FreshListings) -> bool:
+    def _stands_still(self, work: Prepared, looks: FreshListings) -> bool:
         """Whether a partition is as the plan has seen it, and still to be compacted."""
-        path = one.exchange.partition
+        path = work.exchange.partition
         if self._rules is None:
             raise PermanentError("there is no plan")
         above = list(looks.above(path))
@@ -403,14 +405,14 @@ class CompactionSteps:
         if verdict.state is not CompactionState.DUE:
             self._refuse(path, verdict.reason)
             return False
-        if entries(one.exchange.place) != one.exchange.old:
+        if entries(work.exchange.place) != work.exchange.old:
             self._refuse(path, "something in it has changed since the plan")
             return False
         return True
 
     def abort(self) -> None:
         """Remove what was written beside. An exchange that was begun is ended, or waits for the next run."""
-        for one in self._prepared:
-            if Path(one.exchange.home).is_dir():
-                end_exchange(self._table.location, one.exchange.home, self._reach)
+        for work in self._prepared:
+            if Path(work.exchange.home).is_dir():
+                end_exchange(self._table.location, work.exchange.home, self._reach)
         self._own.tidy()

@@ -91,14 +91,16 @@ class ObjectOrphansSteps:
     def _choose(self, place: str, age: timedelta) -> None:
         """Add the orphans right below a folder, as far as the limit of a run allows."""
         try:
-            found = self._storage.listing(place, most=MOST_FILES)
+            entries = self._storage.listing(place, most=MOST_FILES)
         except FileNotFoundError:  # it was dropped meanwhile
             return
-        for one in sorted(found, key=lambda one: one.name):
-            if self._kinds(one.name) is not EntryKind.STAGED or not may_be_orphan(one.name, is_folder=one.is_folder):
+        for file_entry in sorted(entries, key=lambda entry: entry.name):
+            if self._kinds(file_entry.name) is not EntryKind.STAGED or not may_be_orphan(
+                file_entry.name, is_folder=file_entry.is_folder
+            ):
                 continue
-            file = f"{place}/{one.name}"
-            parts = self._below(file) if one.is_folder else {file: one}
+            file = f"{place}/{file_entry.name}"
+            parts = self._below(file) if file_entry.is_folder else {file: file_entry}
             if not parts or any(part.modified >= self._clock.now() - age for part in parts.values()):
                 continue
             if len(self._chosen) + len(parts) > self._options.max_files and self._chosen:
@@ -110,9 +112,9 @@ class ObjectOrphansSteps:
         """Return all files below a folder of parts. The mark of a folder is none. Return nothing if a table of another
         format lies there.
         """
-        found = self._files.below(folder).items()
+        files = self._files.below(folder).items()
         suspects: dict[str, set[str]] = {}
-        for path, _ in found:
+        for path, _ in files:
             levels = path.split("/")[:-1]
             for depth, level in enumerate(levels):
                 if may_be_of_a_table(level):
@@ -121,7 +123,7 @@ class ObjectOrphansSteps:
             if (table := table_in(place, names, self._storage)) is not None:
                 log.warning("orphan_kept", table=self._table.id, file=printable(folder), reason=f"it holds {table}")
                 return {}
-        return {f"{folder}/{path}": one for path, one in found if not path.endswith("/")}
+        return {f"{folder}/{path}": entry for path, entry in files if not path.endswith("/")}
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -139,9 +141,9 @@ class ObjectOrphansSteps:
         goes_on = {GOES_ON: 1} if self._more else {}
         return {"files_deleted": len(gone), "bytes_deleted": sum(gone), **goes_on}
 
-    def _deleted(self, one: tuple[str, FileEntry]) -> int | None:
+    def _deleted(self, orphan: tuple[str, FileEntry]) -> int | None:
         """Delete a file, and return its size. None if it is gone, or another one by now."""
-        file, seen = one
+        file, seen = orphan
         try:
             why = None if self._files.delete_seen(file, seen) else "it has changed, or is gone"
         except StoreRefusedError as refused:
@@ -219,12 +221,12 @@ class OrphansSteps:
     def _choose(self, place: str) -> None:
         """Add the orphans right below a folder, as far as the limit of a run allows."""
         with os.scandir(place) as listed:
-            found = sorted(listed, key=lambda one: one.name)
-        for one in found:
-            is_folder = one.is_dir(follow_symlinks=False)
-            if self._kinds(one.name) is not EntryKind.STAGED or not may_be_orphan(one.name, is_folder=is_folder):
+            entries = sorted(listed, key=lambda entry: entry.name)
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if self._kinds(entry.name) is not EntryKind.STAGED or not may_be_orphan(entry.name, is_folder=is_folder):
                 continue
-            parts = self._if_it_is_there(one.path, self._below if is_folder else self._part)
+            parts = self._if_it_is_there(entry.path, self._below if is_folder else self._part)
             if parts is None:
                 continue
             if len(self._chosen) + len(parts) > self._options.max_files and self._chosen:
@@ -232,7 +234,7 @@ class OrphansSteps:
                 return
             self._chosen |= parts
             if is_folder:
-                self._folders.append(one.path)
+                self._folders.append(entry.path)
 
     def _if_it_is_there(self, place: str, look: Callable[[str], _T]) -> _T | None:
         """Look at a place. Return None if it is gone, because its job has ended, or if it is not shown to us."""
@@ -248,14 +250,14 @@ class OrphansSteps:
 
     def _part(self, place: str) -> dict[str, Entry] | None:
         """Return a file; None if it is too young, or no file."""
-        told = os.lstat(place)
-        return {place: entry_of(told)} if stat.S_ISREG(told.st_mode) and self._is_old(told) else None
+        status = os.lstat(place)
+        return {place: entry_of(status)} if stat.S_ISREG(status.st_mode) and self._is_old(status) else None
 
     def _below(self, place: str) -> dict[str, Entry] | None:
         """Return all files below a folder of parts; None if one is too young, or something else than a file, or if a
         table of another format lies there.
         """
-        found = dict[str, Entry]()
+        files = dict[str, Entry]()
         for folder, below, names in os.walk(place, onerror=_raise):
             if not self._is_old(os.lstat(folder)):
                 return None
@@ -266,11 +268,11 @@ class OrphansSteps:
                 part = self._part(f"{folder}/{name}")
                 if part is None:
                     return None
-                found |= part
-        return found
+                files |= part
+        return files
 
-    def _is_old(self, told: os.stat_result) -> bool:
-        return told.st_mtime < (self._clock.now() - self._age).timestamp()
+    def _is_old(self, status: os.stat_result) -> bool:
+        return status.st_mtime < (self._clock.now() - self._age).timestamp()
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""

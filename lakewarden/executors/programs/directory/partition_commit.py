@@ -137,9 +137,9 @@ class PartitionCommitSteps:
                 refusals.append(refusal)
                 log.warning("partition_not_committed", partition=printable(path), reason=str(refusal))
         if not written:
-            for one in refusals:
-                if not isinstance(one, RefusedPlaceError):  # the store refuses all of them
-                    raise one
+            for error in refusals:
+                if not isinstance(error, RefusedPlaceError):  # the store refuses all of them
+                    raise error
             why = str(refusals[0]) if refusals else "the log says why"
             raise NotYetError(f"no partition of the plan could be committed: {why}", delay=_REST)
         goes_on = {GOES_ON: 1} if self._more else {}
@@ -156,11 +156,11 @@ class PartitionCommitSteps:
             return False
         try:
             folder = self._due_now(path, looks, self._clock.now())
-            return folder is not None and self._told(path, f"{place}/{self._options.success_file_name}", folder)
+            return folder is not None and self._do_acts(path, f"{place}/{self._options.success_file_name}", folder)
         except FileNotFoundError:  # it was dropped meanwhile
             return False
 
-    def _told(self, path: str, marker: str, folder: Folder) -> bool:
+    def _do_acts(self, path: str, marker: str, folder: Folder) -> bool:
         """Do what is left of the policy, in its order. If a marker does not appear, return False."""
         for act in acts_left(path, folder, self._planned()):
             match act:

@@ -67,33 +67,33 @@ class PartitionList:
 
         Raises RefusedPlaceError if the metastore refuses it, or lists it at another place.
         """
-        self._told(lambda client, there: self._commit(client, there, path, changed_at))
+        self._tell(lambda client, there: self._commit(client, there, path, changed_at))
 
     def drop(self, path: str) -> bool:
         """Take a partition out of the list; return whether it was there, at its folder."""
-        return self._told(lambda client, there: self._drop(client, there, path))
+        return self._tell(lambda client, there: self._drop(client, there, path))
 
     def require_there(self) -> None:
         """Raise TemporaryError if no metastore answers, and PermanentError if the table there is not the directory."""
-        self._told(lambda *_: None)
+        self._tell(lambda *_: None)
 
     def holds(self, path: str) -> bool:
         """Whether the partition is listed, at its folder."""
-        return self._told(lambda client, there: self._held(client, there, path) is not None)
+        return self._tell(lambda client, there: self._held(client, there, path) is not None)
 
     def lead(self, path: str, *, source: str, target: str) -> bool:
         """Lead readers of the partition at a path from one folder to another, both by their paths below the table, in
         one act of the metastore. Return whether it leads to the target now. An entry that leads elsewhere, or that is
         missing, stays as it is.
         """
-        return self._told(lambda client, there: self._led(client, there, path, source, target))
+        return self._tell(lambda client, there: self._led(client, there, path, source, target))
 
     def restore(self, path: str) -> None:
         """Put a partition back into the list, if its folder is there. When it is inactive, it is committed again."""
         if Path(self._location, path).is_dir() and not self.holds(path):
             self.commit(path, 0.0)
 
-    def _told(self, tell: Callable[[Client, TableThere], _T]) -> _T:
+    def _tell(self, tell: Callable[[Client, TableThere], _T]) -> _T:
         """Tell the metastore about its table. If it refuses one partition, that is a RefusedPlaceError."""
         from hive_metastore.ttypes import (  # type: ignore  # noqa: PLC0415 - optional, and slow to import
             InvalidObjectException,
@@ -101,17 +101,17 @@ class PartitionList:
             MetaException,
         )
 
-        def told(client: Client) -> _T:
+        def ask(client: Client) -> _T:
             there = table_there(client, self._options, self._location)
             try:
                 return tell(client, there)
             except UnicodeError as strange:
                 raise RefusedPlaceError(f"{self._options.place} takes no name that is not UTF-8") from strange
             except (InvalidObjectException, InvalidOperationException, MetaException) as refused:
-                said = shown(getattr(refused, "message", None) or type(refused).__name__)
-                raise RefusedPlaceError(f"{self._options.place} refuses the partition: {said}") from refused
+                reason = shown(getattr(refused, "message", None) or type(refused).__name__)
+                raise RefusedPlaceError(f"{self._options.place} refuses the partition: {reason}") from refused
 
-        return self._metastores.asked(told)
+        return self._metastores.asked(ask)
 
     def _commit(self, client: Client, there: TableThere, path: str, changed_at: float) -> None:
         from hive_metastore.ttypes import (  # noqa: PLC0415 - as above
@@ -121,14 +121,14 @@ class PartitionList:
 
         values = self._values(there, path)
         for _ in range(_ATTEMPTS):  # another program may add or drop it between two requests
-            one = self._found(client, values)
+            partition = self._partition(client, values)
             try:
-                if one is None:
+                if partition is None:
                     client.add_partition(self._made(there, path, values, changed_at))
                 else:
-                    self._require_here(there, one, path)
-                    one.parameters = {**(one.parameters or {}), COMMITTED_AT: repr(changed_at)}
-                    client.alter_partition(self._options.database, self._options.table, one)
+                    self._require_here(there, partition, path)
+                    partition.parameters = {**(partition.parameters or {}), COMMITTED_AT: repr(changed_at)}
+                    client.alter_partition(self._options.database, self._options.table, partition)
             except (AlreadyExistsException, NoSuchObjectException):
                 continue
             return
@@ -137,30 +137,30 @@ class PartitionList:
     def _held(self, client: Client, there: TableThere, path: str) -> tuple[str, ...] | None:
         """Return the values of a partition that is listed at its folder; None if it is not."""
         values = values_of(path, there.columns)
-        for known in dict.fromkeys(() if values is None else (values, compared(values, there.columns))):
-            one = self._found(client, known)
-            if one is not None and listed(one, there, self._location, path).elsewhere is None:
-                return known
+        for spelling in dict.fromkeys(() if values is None else (values, compared(values, there.columns))):
+            partition = self._partition(client, spelling)
+            if partition is not None and listed(partition, there, self._location, path).elsewhere is None:
+                return spelling
         return None
 
     def _led(self, client: Client, there: TableThere, path: str, source: str, target: str) -> bool:
         from hive_metastore.ttypes import EnvironmentContext, NoSuchObjectException  # noqa: PLC0415 - as above
 
         values = values_of(path, there.columns)
-        for known in dict.fromkeys(() if values is None else (values, compared(values, there.columns))):
-            one = self._found(client, known)
-            if one is None:
+        for spelling in dict.fromkeys(() if values is None else (values, compared(values, there.columns))):
+            partition = self._partition(client, spelling)
+            if partition is None:
                 continue
-            if listed(one, there, self._location, target).elsewhere is None:
+            if listed(partition, there, self._location, target).elsewhere is None:
                 return True
-            if listed(one, there, self._location, source).elsewhere is not None:
+            if listed(partition, there, self._location, source).elsewhere is not None:
                 return False
-            one.sd.location = f"{there.place}/{target}"
+            partition.sd.location = f"{there.place}/{target}"
             # the rows are the same, so that the metastore need not look at the files
-            told = EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"})
+            context = EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"})
             names = (self._options.database, self._options.table)
             try:
-                client.alter_partition_with_environment_context(*names, one, told)
+                client.alter_partition_with_environment_context(*names, partition, context)
             except NoSuchObjectException:
                 return False
             return True
@@ -179,13 +179,13 @@ class PartitionList:
 
     def _values(self, there: TableThere, path: str) -> tuple[str, ...]:
         """Return the values by which the metastore knows a partition, or will."""
-        known = None if self._look is None else self._look.partitions.get(path)
-        values = values_of(path, there.columns) if known is None else known.values
+        entry = None if self._look is None else self._look.partitions.get(path)
+        values = values_of(path, there.columns) if entry is None else entry.values
         if values is None:
             raise RefusedPlaceError(f"{shown(path)} has not the partition columns of {self._options.place}")
         return values
 
-    def _found(self, client: Client, values: tuple[str, ...]) -> Any | None:
+    def _partition(self, client: Client, values: tuple[str, ...]) -> Any | None:
         from hive_metastore.ttypes import NoSuchObjectException  # noqa: PLC0415 - as above
 
         try:
@@ -209,8 +209,8 @@ class PartitionList:
             parameters={COMMITTED_AT: repr(changed_at)},
         )
 
-    def _require_here(self, there: TableThere, one: Any, path: str) -> None:
-        elsewhere = listed(one, there, self._location, path).elsewhere
+    def _require_here(self, there: TableThere, partition: Any, path: str) -> None:
+        elsewhere = listed(partition, there, self._location, path).elsewhere
         if elsewhere is not None:
             raise RefusedPlaceError(f"{self._options.place} lists {shown(path)} at another place, {shown(elsewhere)}")
 

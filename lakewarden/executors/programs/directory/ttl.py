@@ -125,7 +125,7 @@ class TtlSteps:
                 run, home, listing = self._assignment.run, self._own.new(DROP), self._listing
                 if drop(self._table.location, home, path, run=run, old=old, reach=self._reach, listing=listing):
                     partitions, files = partitions + 1, files + len(old)
-                    size += sum(one.size for one in old.values())
+                    size += sum(file.size for file in old.values())
             except (NoFileError, FileNotFoundError, RefusedPlaceError) as strange:
                 self._keep(path, str(strange))
             except OSError as refused:

@@ -60,8 +60,8 @@ class CatalogSyncSteps:
         """Remove the partitions that show no file of the table from a table's list, and return their number."""
         client = self._table.client
         with translated(Step.COMMIT), client.locked():
-            shown = frozenset(client.shows_files_of(sorted(set(listed.values()))))
-            gone = [name for name, path in listed.items() if path not in shown]
+            paths = frozenset(client.shows_files_of(sorted(set(listed.values()))))
+            gone = [name for name, path in listed.items() if path not in paths]
             self._listed.drop(table, gone)
         return len(gone)
 

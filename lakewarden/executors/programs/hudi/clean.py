@@ -90,8 +90,8 @@ class CleanSteps:
         """Return how many data files the table has, if asked. A clean that was begun may have deleted some already, and
         the table must not wait for an operator because of that. So they are counted once more.
         """
-        found = self._table.files_if_asked(files_to_delete)
-        return found if found is None or not begun else found + files_to_delete
+        count = self._table.files_if_asked(files_to_delete)
+        return count if count is None or not begun else count + files_to_delete
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -144,13 +144,15 @@ class CleanSteps:
             unread = self._unread(clean.time)
             if not overlaps and unread is None:
                 continue
-            found = f"clean {clean.time} would delete "
-            found += f"{overlaps[0].file.name}: {overlaps[0].reason}" if overlaps else f"{unread}"
+            sentence = f"clean {clean.time} would delete "
+            sentence += f"{overlaps[0].file.name}: {overlaps[0].reason}" if overlaps else f"{unread}"
             if clean.state is not State.REQUESTED:
-                raise PermanentError(f"{found}. It is being executed: stop every cleaner of the table and inspect it")
+                raise PermanentError(
+                    f"{sentence}. It is being executed: stop every cleaner of the table and inspect it"
+                )
             with translated(Step.PLAN):
                 withdrawn = self._table.client.withdraw(clean.time)
-            raise TemporaryError(f"{found}. The plan was {'withdrawn' if withdrawn else 'begun by another cleaner'}")
+            raise TemporaryError(f"{sentence}. The plan was {'withdrawn' if withdrawn else 'begun by another cleaner'}")
 
     def _unread(self, clean: str) -> str | None:
         """Return what a pending clean would take from a declared reader; None if nothing."""

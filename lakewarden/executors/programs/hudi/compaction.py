@@ -109,7 +109,7 @@ class CompactionSteps(RewriteSteps):
         view = self._table.view()
         plan = compacted_files(self._table.assignment, self._pending(instant), self._table.storage)
         planned = frozenset(file.partition for file in plan)
-        met = [one for one in meeting(view.writers, planned, view.observed_at) if one.time < instant]
+        met = [write for write in meeting(view.writers, planned, view.observed_at) if write.time < instant]
         if met:
             with translated(Step.PLAN):
                 self._table.client.remove_plan(instant)

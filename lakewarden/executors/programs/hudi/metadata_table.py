@@ -140,7 +140,9 @@ class IndexingSteps:
         the plan, for any index but that of keys.
         """
         since = [
-            one.time for one in view.timeline.instants if one.stands_for is InstantKind.WRITE and one.time > instant
+            entry.time
+            for entry in view.timeline.instants
+            if entry.stands_for is InstantKind.WRITE and entry.time > instant
         ]
         if since and list(self._building) != [_OF_KEYS]:
             raise PermanentError(
@@ -213,23 +215,23 @@ class MetadataValidationSteps:
         """Compare the two, and compare differences once more. A few partitions are in memory at a time."""
         with translated(Step.EXECUTE):
             partitions = self._listings.partitions()
-        found, files = Differences(), 0
+        differences, files = Differences(), 0
         for start in range(0, len(partitions), AT_ONCE):
             some = partitions[start : start + AT_ONCE]
             once, counted = self._compared(some)
             again = self._compared(once.partitions())[0] if once.partitions() else Differences()
             still = once.still(again)
-            found = Differences(unknown=found.unknown | still.unknown, gone=found.gone | still.gone)
+            differences = Differences(unknown=differences.unknown | still.unknown, gone=differences.gone | still.gone)
             files += counted
         self._figures = {
             "partitions": len(partitions),
             "files": files,
-            "files_unknown_to_metadata": len(found.unknown),
-            "files_only_in_metadata": len(found.gone),
-            "partitions_that_differ": len(found.partitions()),
+            "files_unknown_to_metadata": len(differences.unknown),
+            "files_only_in_metadata": len(differences.gone),
+            "partitions_that_differ": len(differences.partitions()),
         }
-        told = {"unknown_to_metadata": named(found.unknown), "only_in_metadata": named(found.gone)}
-        self._figures |= {key: text for key, text in told.items() if text}
+        texts = {"unknown_to_metadata": named(differences.unknown), "only_in_metadata": named(differences.gone)}
+        self._figures |= {key: text for key, text in texts.items() if text}
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Report the differences, by name."""
@@ -241,12 +243,12 @@ class MetadataValidationSteps:
         """
         view = self._table.view()
         with translated(Step.EXECUTE):
-            known = self._listings.known(partitions)
+            metadata_files = self._listings.known(partitions)
             stored = self._listings.stored(partitions)
-        found = differences(known, stored, self._committed(view))
+        difference = differences(metadata_files, stored, self._committed(view))
         if _deletes(view) or _deletes(self._table.view()):
-            found = Differences(unknown=found.unknown)
-        return found, _count(stored)
+            difference = Differences(unknown=difference.unknown)
+        return difference, _count(stored)
 
     def _committed(self, view: TableView) -> Committed:
         properties = self._table.properties()

@@ -37,7 +37,7 @@ class _Found:
     def new(self) -> str | None:
         """The commit to be saved; None if it has a savepoint of any maker, or if there is none."""
         commit = self.savable.commit
-        return None if commit in {one.time for one in self.there} else commit
+        return None if commit in {savepoint.time for savepoint in self.there} else commit
 
 
 class SavepointSteps:
@@ -53,10 +53,10 @@ class SavepointSteps:
         if savepoints.left_half_way(location, storage) is not None:
             with translated(Step.PLAN), self._table.client.locked():
                 self._take_back()
-        found = self._read()
-        if found.new is None and not self._expired(found.there):
-            saved = "" if found.savable.commit is None else ", has a savepoint"
-            return NothingToDo(reason=f"{found.savable.reason}{saved}, and none of ours has expired")
+        state = self._read()
+        if state.new is None and not self._expired(state.there):
+            saved = "" if state.savable.commit is None else ", has a savepoint"
+            return NothingToDo(reason=f"{state.savable.reason}{saved}, and none of ours has expired")
         return Plan(instant=None)
 
     def execute(self, plan: Plan) -> None:
@@ -70,14 +70,14 @@ class SavepointSteps:
         client, run = self._table.client, self._table.assignment.run
         with translated(Step.COMMIT), client.locked():
             self._take_back()
-            found = self._read()
-            if found.new is not None:
-                client.savepoint(found.new, user=savepoints.USER, comment=savepoints.comment(run))
+            state = self._read()
+            if state.new is not None:
+                client.savepoint(state.new, user=savepoints.USER, comment=savepoints.comment(run))
                 self._table.reach(Point.SAVED)
-                found = self._read()
-            gone = self._expired(found.there)
-            for one in gone:
-                client.remove_savepoint(one.time)
+                state = self._read()
+            gone = self._expired(state.there)
+            for savepoint in gone:
+                client.remove_savepoint(savepoint.time)
         return {"savepoints_removed": len(gone)}
 
     def _take_back(self) -> None:

@@ -106,8 +106,8 @@ class TtlSteps:
         before = self._deleted_before()
         expired = [
             path
-            for path, one in sorted(partitions.items())
-            if self._term.has_expired(one, now=now, deleted_before=path in before)
+            for path, partition in sorted(partitions.items())
+            if self._term.has_expired(partition, now=now, deleted_before=path in before)
         ]
         for path, again in read_partitions(location, expired, storage).items():
             confirm_expired(partitions[path], again)

@@ -85,10 +85,10 @@ class ArchiveSteps:
         wanted = {manifest.path for manifest in self._small}
         manifests = each(self._table.java.currentSnapshot().allManifests(self._table.java.io()))
         equal = self._table.jvm.java.util.function.Predicate.isEqual
-        found = [equal(manifest) for manifest in manifests if manifest.path() in wanted]
-        if not found:
+        predicates = [equal(manifest) for manifest in manifests if manifest.path() in wanted]
+        if not predicates:
             raise YieldError("others have replaced all the small manifests since the rewrite was planned")
-        return _any(found)
+        return _any(predicates)
 
 
 def _any(predicates: list[Any]) -> Any:

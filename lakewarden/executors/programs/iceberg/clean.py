@@ -81,7 +81,7 @@ class CleanSteps:
             return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
         if pending is not None and _left(pending, metadata).is_nothing:
             if plan_store.is_listed(pending):
-                return self._told(pending, metadata)
+                return self._as_plan(pending, metadata)
             log.warning("deletion_list_missing", plan=pending.instant)
         chosen = self._may_expire(
             metadata, among=None if pending is None else ChosenSnapshots(pending.snapshots, pending.refs)
@@ -96,7 +96,7 @@ class CleanSteps:
             log.warning("expired_metadata_lost", location=metadata.location, file=path)
         self._planned = unneeded.among(plan_store.ground.own(unneeded.files()))
         files = self._planned.files()
-        return self._told(plan_store.plan(beside, files, snapshots=chosen.snapshots, refs=chosen.refs), metadata)
+        return self._as_plan(plan_store.plan(beside, files, snapshots=chosen.snapshots, refs=chosen.refs), metadata)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -129,7 +129,7 @@ class CleanSteps:
             **({"metadata_files_lost": len(suspects.lost)} if suspects.lost else {}),
         }
 
-    def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
+    def _as_plan(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
         """Return the plan for the daemon. The budget counts data files, because those hold rows."""
         require_no_copy(self._table, metadata)
         in_table = files_if_asked(self._table, metadata, unneeded=plan.data_files)
@@ -139,12 +139,14 @@ class CleanSteps:
         """Return what may expire now: of all snapshots and names, or of those that were chosen before (`among`)."""
         options, table_options, now = self._options, self._table.options, self._table.clock.now()
         if among is None:
-            found = expirable(metadata, options, table_options, now)
-            return ChosenSnapshots(found.ids, tuple(map(named, found.refs)))
+            choice = expirable(metadata, options, table_options, now)
+            return ChosenSnapshots(choice.ids, tuple(map(named, choice.refs)))
         options = options.model_copy(update={"max_snapshots": len(metadata.snapshots)})
-        found = expirable(metadata, options, table_options, now, among=among.refs)
+        choice = expirable(metadata, options, table_options, now, among=among.refs)
         chosen = frozenset(among.snapshots)
-        return ChosenSnapshots(tuple(one for one in found.ids if one in chosen), tuple(map(named, found.refs)))
+        return ChosenSnapshots(
+            tuple(snapshot for snapshot in choice.ids if snapshot in chosen), tuple(map(named, choice.refs))
+        )
 
     def _confirm(self, pending: DeletionPlan, metadata: TableMetadata) -> ChosenSnapshots:
         """Return the snapshots and names of the plan that the table still has. Raises YieldError unless each may expire
@@ -199,18 +201,20 @@ class CleanSteps:
             return replace(pending, files=0, data_files=0), 0
         if names:
             back = {name.snapshot for name in names}
-            pending = replace(pending, snapshots=tuple(one for one in pending.snapshots if one not in back))
+            pending = replace(
+                pending, snapshots=tuple(snapshot for snapshot in pending.snapshots if snapshot not in back)
+            )
             plan_store.begin(beside, pending)
         return pending, len(names)
 
-    def _fresh(self, known: TableMetadata) -> tuple[Any, TableMetadata]:
+    def _fresh(self, metadata: TableMetadata) -> tuple[Any, TableMetadata]:
         """Return the current metadata twice: as Iceberg's own object, and as the daemon's reader reads the same file.
-        Snapshots that are `known` are not decoded again.
+        Snapshots of `metadata` are not decoded again.
         """
         with translated(Step.PLAN):
             base = self._table.java.operations().refresh()
             file = str(base.metadataFileLocation())
-        return base, known if known.file == file else read_table(file, self._table.storage, told=known.told)
+        return base, metadata if metadata.file == file else read_table(file, self._table.storage, told=metadata.told)
 
     def _removed(self, base: Any, metadata: TableMetadata, chosen: ChosenSnapshots) -> bool:
         """Commit `base` without these snapshots and names. Return False if the pointer or a name had moved."""
@@ -238,12 +242,12 @@ class CleanSteps:
         if not self._options.clean_expired_metadata:
             return
         now = self._table.clock.now()
-        found = unused(metadata, self._table.options, now, specs_of=self._specs_of)
+        leftovers = unused(metadata, self._table.options, now, specs_of=self._specs_of)
         updates, sets = self._table.jvm.org.apache.iceberg.MetadataUpdate, self._table.jvm.java.util.HashSet
-        if found.specs:
-            updates.RemovePartitionSpecs(sets(list(found.specs))).applyTo(builder)
-        if found.schemas:
-            updates.RemoveSchemas(sets(list(found.schemas))).applyTo(builder)
+        if leftovers.specs:
+            updates.RemovePartitionSpecs(sets(list(leftovers.specs))).applyTo(builder)
+        if leftovers.schemas:
+            updates.RemoveSchemas(sets(list(leftovers.schemas))).applyTo(builder)
 
     def _specs_of(self, snapshot: Snapshot) -> frozenset[int]:
         """Return the partition specs of a snapshot's manifests. A manifest list never changes, and is read once. A

@@ -36,7 +36,7 @@ class OrphansSteps:
     def __init__(self, table: OpenTable, options: OrphansOptions) -> None:
         self._table = table
         self._options = options
-        self._found: FoundOrphans | None = None
+        self._orphans: FoundOrphans | None = None
 
     def plan(self) -> Plan | NothingToDo:
         """Take up the pending plan. If there is none, list the folder and write down the files that the table does not
@@ -51,7 +51,7 @@ class OrphansSteps:
         beside = plan_store.read()
         if beside.pending is not None:
             if plan_store.is_listed(beside.pending):
-                return self._told(beside.pending, metadata)
+                return self._as_plan(beside.pending, metadata)
             plan_store.forget(beside)
             beside = plan_store.read()
         elif self._table.assignment.instant is not None:
@@ -65,26 +65,26 @@ class OrphansSteps:
         if others != beside.others:
             beside = replace(beside, others=others)
             plan_store.write(beside)
-        before, found = plan_store.seen_before(), FoundOrphans(unknown=sum(map(len, unknown)))
-        self._found = found
+        before, orphans = plan_store.seen_before(), FoundOrphans(unknown=sum(map(len, unknown)))
+        self._orphans = orphans
         now = before.then(chain.from_iterable(unknown), at=listing.at)
-        if found.unknown or len(before):
+        if orphans.unknown or len(before):
             plan_store.remember(now)
-        if not found.unknown:
+        if not orphans.unknown:
             return NothingToDo(reason="every file below the table's folder is known, or too young")
         old_enough, wanted = Spool(), self._options.unknown_for
         for path, written_at in chain.from_iterable(unknown):
             time = before.unknown_for(path, written_at, at=listing.at)
             if time < wanted:
-                found.longest = max(found.longest or time, time)
+                orphans.longest = max(orphans.longest or time, time)
             elif len(old_enough) < MOST_LISTED:
                 old_enough.add(path, written_at)
             else:
-                found.also_old_enough += 1
+                orphans.also_old_enough += 1
         files = (DeletableFile(FileKind.ORPHAN, f"{metadata.location}/{path}") for path, _ in old_enough)
-        until = found.waits_until(wanted, now=self._table.clock.now())
-        left_over = max(found.also_old_enough, found.unknown - len(now)) if old_enough else 0
-        return self._told(plan_store.plan(beside, files, waits_until=until, left_over=left_over), metadata)
+        until = orphans.waits_until(wanted, now=self._table.clock.now())
+        left_over = max(orphans.also_old_enough, orphans.unknown - len(now)) if old_enough else 0
+        return self._as_plan(plan_store.plan(beside, files, waits_until=until, left_over=left_over), metadata)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -97,7 +97,7 @@ class OrphansSteps:
         require_permission(metadata)
         deleted = self._delete(beside, pending, metadata, plan_store) if pending.files else 0
         plan_store.complete(beside, pending)
-        waiting = {} if self._found is None else {"files_unknown": self._found.unknown - pending.files}
+        waiting = {} if self._orphans is None else {"files_unknown": self._orphans.unknown - pending.files}
         return {"files_deleted": deleted, **waiting}
 
     def _delete(self, beside: PlanBeside, pending: DeletionPlan, metadata: TableMetadata, plan_store: PlanStore) -> int:
@@ -140,7 +140,7 @@ class OrphansSteps:
         lists = plan_store.pending_lists()
         spare_known(candidates, listing, metadata, self._options, self._table.storage, lists=lists)
 
-    def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
+    def _as_plan(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
         """Return the plan as it is reported to the daemon. The budget counts all files that may be deleted, whatever
         number of runs they take.
         """

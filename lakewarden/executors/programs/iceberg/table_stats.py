@@ -77,7 +77,7 @@ class TableStatsSteps:
         except Exception:
             self._made = made
             raise
-        files = [one for one in (self._statistics, self._of_partitions) if one is not None]
+        files = [file for file in (self._statistics, self._of_partitions) if file is not None]
         return {
             "columns": len(self._columns),
             "files": len(files),

@@ -32,14 +32,14 @@ class ArchiveSteps:
 
     def plan(self) -> Plan | NothingToDo:
         """Count the manifests that a merge would change. Raises PermanentError if the service is blocked."""
-        found = self._table.look()
-        self._table.require_free(found, PermanentError)
-        if found.memo.totals is None:
+        look = self._table.look()
+        self._table.require_free(look, PermanentError)
+        if look.memo.totals is None:
             raise TemporaryError("the manifests of the table are not read whole yet")
-        self._schema = found.facts.schema
-        if found.facts.mergeable < 2:
-            return NothingToDo(reason=f"of {found.facts.manifests} manifests none can be merged")
-        return Plan(instant=None, files_to_delete=0, figures={"manifests": found.facts.mergeable})
+        self._schema = look.facts.schema
+        if look.facts.mergeable < 2:
+            return NothingToDo(reason=f"of {look.facts.manifests} manifests none can be merged")
+        return Plan(instant=None, files_to_delete=0, figures={"manifests": look.facts.mergeable})
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: manifests are merged against the newest snapshot."""
@@ -52,9 +52,9 @@ class ArchiveSteps:
         before = dict[int, int]()
 
         def base() -> CommitBase:
-            found = self._base()
-            before[found.newest.id] = len(self._manifests(found.newest))
-            return found
+            commit_base = self._base()
+            before[commit_base.newest.id] = len(self._manifests(commit_base.newest))
+            return commit_base
 
         proposal = published(self._table, base, lambda _: propose_merge(self._table), attempts=_ATTEMPTS)
         snapshot = committed(self._table, proposal)
@@ -63,18 +63,18 @@ class ArchiveSteps:
 
     def _base(self) -> CommitBase:
         """Return what the commit follows, by a look at the whole table. Raises YieldError if it is not as planned."""
-        found = self._table.look()
-        self._table.require_free(found, YieldError)
-        return base_of(found, self._schema)
+        look = self._table.look()
+        self._table.require_free(look, YieldError)
+        return base_of(look, self._schema)
 
     def _manifests(self, snapshot: Snapshot) -> tuple[ManifestMeta, ...]:
         storage, folder = self._table.storage, f"{self._table.table.location}/manifest"
         lists = {snapshot.base: snapshot.base_size, snapshot.delta: snapshot.delta_size}
-        found = tuple[ManifestMeta, ...]()
+        manifests = tuple[ManifestMeta, ...]()
         for name, size in lists.items():
             file = f"{folder}/{name}"
-            found += read_manifest_list(content_of(file, storage), file=file, size=size)
-        return found
+            manifests += read_manifest_list(content_of(file, storage), file=file, size=size)
+        return manifests
 
 
 Archive = program(ArchiveSteps, ArchiveOptions)

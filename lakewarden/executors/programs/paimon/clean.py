@@ -87,10 +87,10 @@ class CleanSteps:
 
     def plan(self) -> Plan | NothingToDo:
         """Choose the snapshots, and count their files. Nothing is written down."""
-        found = self._looked(PermanentError)
-        retention = self._retention(found)
-        self._end = min(retention.first_kept, found.facts.history.oldest + self._options.max_snapshots)
-        chosen = self._chosen(found)
+        look = self._looked(PermanentError)
+        retention = self._retention(look)
+        self._end = min(retention.first_kept, look.facts.history.oldest + self._options.max_snapshots)
+        chosen = self._chosen(look)
         if chosen is None:
             why = "" if retention.held_by is None else f": {retention.held_by} holds them"
             rest = None if retention.next_at is None else max(_LEAST_REST, retention.next_at - self._table.clock.now())
@@ -114,10 +114,10 @@ class CleanSteps:
         files = 0
         done = list[Expiring]()
         try:
-            for one in chosen.expiring:
-                self._require_as_it_was(one, chosen)
-                files += self._expire(one, chosen)
-                done.append(one)
+            for expiry in chosen.expiring:
+                self._require_as_it_was(expiry, chosen)
+                files += self._expire(expiry, chosen)
+                done.append(expiry)
         except LakewardenError:
             if not done:
                 raise
@@ -130,16 +130,16 @@ class CleanSteps:
     def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
         """Return the table with all of its snapshots. Raises `kind` if the table is of one that is not cleaned."""
         self._files.require_own_folders()
-        found = self._table.look(most=_MOST_SNAPSHOTS)
-        self._table.require_free(found, kind)
-        if not found.facts.history.is_whole:
+        look = self._table.look(most=_MOST_SNAPSHOTS)
+        self._table.require_free(look, kind)
+        if not look.facts.history.is_whole:
             raise TemporaryError(f"not all snapshots of {self._location} could be read")
-        return found
+        return look
 
-    def _chosen(self, found: Look) -> Chosen | None:
+    def _chosen(self, look: Look) -> Chosen | None:
         """Return what may expire now of the snapshots of the plan; None if nothing may."""
-        retention = self._retention(found)
-        snapshots = found.facts.history.snapshots
+        retention = self._retention(look)
+        snapshots = look.facts.history.snapshots
         gone = [snapshot for snapshot in snapshots if snapshot.id < min(retention.first_kept, self._end)]
         if not gone:
             return None
@@ -147,7 +147,7 @@ class CleanSteps:
         roots = read_roots(self._location, self._table.storage)
         needed = needed_by(kept, roots.snapshots, self._names)
         going = expiring(gone, kept, needed, self._names)
-        there = self._files.in_buckets(frozenset[str]().union(*(one.data for one in going)))
+        there = self._files.in_buckets(frozenset[str]().union(*(expiry.data for expiry in going)))
         return Chosen(
             expiring=going,
             first_kept=kept[0],
@@ -157,16 +157,16 @@ class CleanSteps:
             there=there,
         )
 
-    def _retention(self, found: Look) -> Retention:
+    def _retention(self, look: Look) -> Retention:
         """Return what may expire, by all consumers: an observation reads a bounded number of them."""
-        own, facts = self._table.table.options, found.facts
+        own, facts = self._table.table.options, look.facts
         rule = rule_of(
             facts.schema.options, self._options, own if isinstance(own, PaimonTableOptions) else PaimonTableOptions()
         )
         references = replace(facts.references, consumers=read_consumers(self._location, self._table.storage))
         return replace(facts, references=references).retention(rule)
 
-    def _require_as_it_was(self, one: Expiring, chosen: Chosen) -> None:
+    def _require_as_it_was(self, expiry: Expiring, chosen: Chosen) -> None:
         """Raise YieldError if something may need the snapshot by now: the last look before its deletion."""
         points.require_wanted(self._table.assignment.run)
         self._table.require_jvm()
@@ -177,20 +177,20 @@ class CleanSteps:
             if self._table.snapshot(kept.id) != kept:
                 raise YieldError(f"snapshot {kept.id} is gone or another one since the plan: the table was rolled back")
         behind = [
-            consumer.name for consumer in read_consumers(self._location, storage) if consumer.next <= one.snapshot.id
+            consumer.name for consumer in read_consumers(self._location, storage) if consumer.next <= expiry.snapshot.id
         ]
         if behind:
-            raise YieldError(f"the consumer {behind[0][:80]} needs snapshot {one.snapshot.id} by now")
+            raise YieldError(f"the consumer {behind[0][:80]} needs snapshot {expiry.snapshot.id} by now")
 
-    def _expire(self, one: Expiring, chosen: Chosen) -> int:
+    def _expire(self, expiry: Expiring, chosen: Chosen) -> int:
         """Delete a snapshot with its files, and return how many data files were deleted."""
-        found = chosen.there.found
-        files = self._files.delete([found[name] for name in sorted(one.data) if name in found])
+        paths = chosen.there.found
+        files = self._files.delete([paths[name] for name in sorted(expiry.data) if name in paths])
         self._reach(Point.DELETING)
-        for path in one.metadata:
+        for path in expiry.metadata:
             self._files.delete([f"{self._location}/{path}"])
         self._reach(Point.EXPIRED)
-        self._files.delete([f"{self._location}/snapshot/snapshot-{one.snapshot.id}"])
+        self._files.delete([f"{self._location}/snapshot/snapshot-{expiry.snapshot.id}"])
         return files
 
     def _drop_a_misleading_hint(self, chosen: Chosen) -> None:

@@ -47,14 +47,14 @@ class CompactionSteps:
 
     def plan(self) -> Plan | NothingToDo:
         """Choose the buckets. Raises PermanentError if the table is of a kind that is not compacted."""
-        found = self._table.look()
-        self._table.require_free(found, PermanentError)
-        self._schema = schema = found.facts.schema
-        if found.memo.totals is None:
+        look = self._table.look()
+        self._table.require_free(look, PermanentError)
+        self._schema = schema = look.facts.schema
+        if look.memo.totals is None:
             raise TemporaryError("the manifests of the table are not read whole yet")
         most = min(self._options.max_bytes, self._table.assignment.largest_plan or self._options.max_bytes)
         turn = self._table.assignment.run
-        self._buckets = chosen(found.memo.totals, schema, self._options, most_bytes=most, turn=turn)
+        self._buckets = chosen(look.memo.totals, schema, self._options, most_bytes=most, turn=turn)
         if not self._buckets:
             return NothingToDo(reason=f"no bucket is worth a compaction ({self._options.strategy})")
         return Plan(instant=None, file_groups=len(self._buckets), bytes=sum(bucket.bytes for bucket in self._buckets))
@@ -97,9 +97,9 @@ class CompactionSteps:
 
         Raises YieldError if the schema was changed, or if another program compacts the table by now.
         """
-        found = self._table.look()
-        self._table.require_free(found, YieldError)
-        return base_of(found, self._schema)
+        look = self._table.look()
+        self._table.require_free(look, YieldError)
+        return base_of(look, self._schema)
 
     def _figures(self, proposal: Proposal) -> Mapping[str, int | float | str]:
         """Return what the table says of the commit. Raises UnknownError if it does not show it."""

@@ -72,10 +72,10 @@ class OrphansSteps:
         self._location = table.table.location
         self._files = table_files(table)
         self._most = options.max_files
-        told = own if isinstance(own, PaimonTableOptions) else PaimonTableOptions()
-        self._age = age_of_orphans(options, told).age
-        self._unknown_for = unknown_for(options, told)
-        self._known = KnownNames(self._location, table.storage)
+        table_options = own if isinstance(own, PaimonTableOptions) else PaimonTableOptions()
+        self._age = age_of_orphans(options, table_options).age
+        self._unknown_for = unknown_for(options, table_options)
+        self._names_in_use = KnownNames(self._location, table.storage)
         self._created = ""
         self._chosen = ChosenFiles(files=(), waiting=0, waits_until=None)
         self._reach = functools.partial(points.reach, run=table.assignment.run, service=table.assignment.service)
@@ -84,13 +84,13 @@ class OrphansSteps:
         """List the table's folder, and write down since when files are unknown. A file that the listings of earlier
         runs did not show must wait.
         """
-        found = self._looked(PermanentError)
-        self._created = _created(self._location, found)
-        self._known.look()
+        look = self._looked(PermanentError)
+        self._created = _created(self._location, look)
+        self._names_in_use.look()
         at = self._files.clock()
         before = min(at, self._table.clock.now()) - self._age
-        listing = self._files.old(naming_of(found.facts.schema), before=before)
-        self._known.look()
+        listing = self._files.old(naming_of(look.facts.schema), before=before)
+        self._names_in_use.look()
         self._chosen = self._remembered(listing, at)
         if self._chosen.files:
             return Plan(
@@ -121,11 +121,11 @@ class OrphansSteps:
         for begin in range(0, min(self._most, len(self._chosen.files)), _BATCH):
             points.require_wanted(self._table.assignment.run)
             self._table.require_jvm()
-            self._known.look()
+            self._names_in_use.look()
             batch = self._chosen.files[begin : min(begin + _BATCH, self._most)]
-            gone = self._files.delete_unchanged([one for one in batch if one.name not in self._known])
+            gone = self._files.delete_unchanged([file for file in batch if file.name not in self._names_in_use])
             files += len(gone)
-            size += sum(one.size for one in gone)
+            size += sum(file.size for file in gone)
             self._reach(Point.DELETING)
         goes_on = bool(files) and len(self._chosen.files) > self._most
         self._table.require_jvm()
@@ -137,33 +137,33 @@ class OrphansSteps:
     def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
         """Return the table as it is now. Raises `kind` if it is of one that is left alone."""
         self._files.require_own_folders()
-        found = self._table.look()
-        self._table.require_free(found, kind)
-        return found
+        look = self._table.look()
+        self._table.require_free(look, kind)
+        return look
 
     def _remembered(self, listing: OldFiles, at: datetime) -> ChosenFiles:
         """Remember the unknown files of a listing, and return those that were unknown for long enough. What was read
         of the table before and after the listing counts.
         """
-        unknown = [one for one in listing.old if one.name not in self._known]
+        unknown = [file for file in listing.old if file.name not in self._names_in_use]
         life = Life(uuid=self._created, location=self._location)
         file = orphans_beside.seen_file_of(self._location)
         before = first_seen(file, self._table.storage, life=life)
         if unknown or len(before):
-            now = before.then(((one.path, one.written_at) for one in unknown), at=at)
+            now = before.then(((file.path, file.written_at) for file in unknown), at=at)
             self._files.write(file, content_of(now, life=life))
-        old_enough = [one for one in unknown if self._time(one, before, at) >= self._unknown_for]
+        old_enough = [file for file in unknown if self._time(file, before, at) >= self._unknown_for]
         longest = max(
-            (time for one in unknown if (time := self._time(one, before, at)) < self._unknown_for), default=None
+            (time for file in unknown if (time := self._time(file, before, at)) < self._unknown_for), default=None
         )
         return ChosenFiles(
-            files=sorted(old_enough, key=lambda one: (one.modified_ns, one.path)),
+            files=sorted(old_enough, key=lambda old_file: (old_file.modified_ns, old_file.path)),
             waiting=len(unknown) - len(old_enough),
             waits_until=None if longest is None else self._table.clock.now() + self._unknown_for - longest,
         )
 
-    def _time(self, one: OldFile, before: FirstSeen, at: datetime) -> timedelta:
-        return before.unknown_for(one.path, one.written_at, at=at)
+    def _time(self, old_file: OldFile, before: FirstSeen, at: datetime) -> timedelta:
+        return before.unknown_for(old_file.path, old_file.written_at, at=at)
 
     def _complete(self) -> None:
         """Write down that a run came to its end, and what waits for the next one."""
@@ -176,5 +176,5 @@ class OrphansSteps:
         self._files.write(orphans_beside.file_of(self._location), orphans_beside.content_of(last))
 
 
-def _created(location: str, found: Look) -> str:
-    return table_identity(location, found.first).created
+def _created(location: str, look: Look) -> str:
+    return table_identity(location, look.first).created

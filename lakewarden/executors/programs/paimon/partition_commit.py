@@ -39,8 +39,8 @@ class PartitionCommitSteps:
 
     def plan(self) -> Plan | NothingToDo:
         """Look at all partitions, and choose those that are to be marked."""
-        found = self._looked(PermanentError)
-        marking = self._judged(found)
+        look = self._looked(PermanentError)
+        marking = self._judged(look)
         if not marking.due:
             why = f" ({marking.waits[0]})" if marking.waits else ""
             at = marking.next_at
@@ -58,17 +58,17 @@ class PartitionCommitSteps:
 
         The time of a marker is that of the look: rows that come after it are late, and the partition is marked again.
         """
-        found = self._looked(YieldError)
-        newest = found.facts.history.newest
-        due = {one.row for one in self._judged(found).due}
+        look = self._looked(YieldError)
+        newest = look.facts.history.newest
+        due = {partition.row for partition in self._judged(look).due}
         written, refusals = 0, list[PermanentError]()
-        for one in self._chosen:
-            if one.row not in due or newest is None:
-                log.info("partition_not_committed", table=self._table.table.id, partition=called(one))
+        for partition in self._chosen:
+            if partition.row not in due or newest is None:
+                log.info("partition_not_committed", table=self._table.table.id, partition=called(partition))
                 continue
             points.require_wanted(self._table.assignment.run)
             try:
-                written += mark(self._table, one, at=found.facts.now, snapshot=newest.id)
+                written += mark(self._table, partition, at=look.facts.now, snapshot=newest.id)
             except PermanentError as refusal:
                 refusals.append(refusal)
         if refusals:
@@ -80,24 +80,24 @@ class PartitionCommitSteps:
 
     def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
         """Return the table. Raises `kind` if it is of one in which nothing is marked."""
-        found = self._table.look(partitions=True)
-        self._table.require_free(found, kind)
-        return found
+        look = self._table.look(partitions=True)
+        self._table.require_free(look, kind)
+        return look
 
-    def _judged(self, found: Look) -> Marking:
-        facts = found.facts
+    def _judged(self, look: Look) -> Marking:
+        facts = look.facts
         try:
             rule = rule_of_marking(self._table.table, facts)
         except ValueError as wrong:
             raise PermanentError(f"the options of the table about its partitions are not read here: {wrong}") from wrong
         if rule is None:
             raise PermanentError("neither idle_time nor partition.idle-time-to-done is set")
-        if found.memo.totals is None:
+        if look.memo.totals is None:
             raise TemporaryError("the manifests of the table are not read whole yet")
         if facts.changes is None:
             return Marking(due=(), marked=0, left=0, waits=(), next_at=None)
         return marking_of(
-            found.memo.totals,
+            look.memo.totals,
             facts.schema,
             facts.changes,
             rule,

@@ -46,23 +46,23 @@ class TtlSteps:
 
     def plan(self) -> Plan | NothingToDo:
         """Choose the partitions, and count their files. Nothing is written down."""
-        found = self._looked(PermanentError)
-        self._schema = found.facts.schema
-        judged = self._judged(found)
-        gone = [one for _, one in judged.gone]
+        look = self._looked(PermanentError)
+        self._schema = look.facts.schema
+        judged = self._judged(look)
+        gone = [partition for _, partition in judged.gone]
         if not gone:
             why = f": {called(judged.kept[0][0])} is kept, {judged.kept[0][1]}" if judged.kept else ""
             rest = None if judged.next_at is None else max(_LEAST_REST, judged.next_at - self._table.clock.now())
             return NothingToDo(reason=f"no partition has expired{why}", again=rest)
         chosen = gone[: self._options.max_partitions]
-        self._planned, self._more = {one.row: one for one in chosen}, len(gone) > len(chosen)
+        self._planned, self._more = {partition.row: partition for partition in chosen}, len(gone) > len(chosen)
         return Plan(
             instant=None,
             partitions_to_delete=len(chosen),
-            files_to_delete=sum(one.files for one in chosen),
-            files_in_table=found.facts.holdings.files,
-            bytes=sum(one.bytes for one in chosen),
-            figures={"rows": sum(one.rows for one in chosen), "oldest": called(chosen[0])},
+            files_to_delete=sum(partition.files for partition in chosen),
+            files_in_table=look.facts.holdings.files,
+            bytes=sum(partition.bytes for partition in chosen),
+            figures={"rows": sum(partition.rows for partition in chosen), "oldest": called(chosen[0])},
         )
 
     def execute(self, plan: Plan) -> None:
@@ -75,46 +75,46 @@ class TtlSteps:
         return {
             "snapshot": snapshot.id,
             "partitions_deleted": len(self._going),
-            "files_deleted": sum(one.files for one in self._going),
-            "rows_deleted": sum(one.rows for one in self._going),
+            "files_deleted": sum(partition.files for partition in self._going),
+            "rows_deleted": sum(partition.rows for partition in self._going),
             **({GOES_ON: 1} if self._more else {}),
         }
 
     def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
         """Return the table. Raises `kind` if it is of one in which nothing is dropped."""
-        found = self._table.look(partitions=True)
-        self._table.require_free(found, kind)
-        return found
+        look = self._table.look(partitions=True)
+        self._table.require_free(look, kind)
+        return look
 
-    def _judged(self, found: Look) -> Expired:
-        facts = found.facts
+    def _judged(self, look: Look) -> Expired:
+        facts = look.facts
         try:
             term = term_of_table(self._table.table, facts)
         except ValueError as wrong:
             raise PermanentError(f"the options of the table about its partitions are not read here: {wrong}") from wrong
         if term is None:
             raise PermanentError("neither services.ttl.options.retain nor partition.expiration-time is set")
-        if found.memo.totals is None:
+        if look.memo.totals is None:
             raise TemporaryError("the manifests of the table are not read whole yet")
         if facts.changes is None:
             return Expired(gone=(), kept=(), next_at=None)
-        return expired(partitions_of(found.memo.totals, facts.schema), facts.changes, term, facts.now)
+        return expired(partitions_of(look.memo.totals, facts.schema), facts.changes, term, facts.now)
 
     def _base(self) -> CommitBase:
         """Return what the commit follows, by a look at the whole table, and keep what goes.
 
         Raises YieldError if the schema was changed or a blocker appeared, and NotYetError if nothing may go any more.
         """
-        found = self._looked(YieldError)
-        base = base_of(found, self._schema)
-        now = {one.row: one for _, one in self._judged(found).gone}
-        self._going = [one for row, one in self._planned.items() if now.get(row) == one]
-        for row, one in self._planned.items():
-            if now.get(row) != one:
+        look = self._looked(YieldError)
+        base = base_of(look, self._schema)
+        now = {partition.row: partition for _, partition in self._judged(look).gone}
+        self._going = [partition for row, partition in self._planned.items() if now.get(row) == partition]
+        for row, partition in self._planned.items():
+            if now.get(row) != partition:
                 log.warning(
                     "partition_not_deleted",
                     table=self._table.table.id,
-                    partition=called(one),
+                    partition=called(partition),
                     reason="it has changed since the plan",
                 )
         if not self._going:
@@ -123,7 +123,7 @@ class TtlSteps:
 
     def _made(self, base: Snapshot) -> Proposal:
         """Return the snapshot without the partitions. Raises PermanentError if it does anything else."""
-        names = [one.name.values for one in self._going if one.name is not None]
+        names = [partition.name.values for partition in self._going if partition.name is not None]
         proposal = propose_drop(self._table, names)
         if proposal.snapshot.id == base.id + 1:  # else it is made anew
             self._require_drops_only(proposal.snapshot)
@@ -134,14 +134,14 @@ class TtlSteps:
         folder, storage = f"{self._table.table.location}/manifest", self._table.storage
         file, sums = f"{folder}/{snapshot.delta}", dict[Key, Tally]()
         added = 0
-        for one in read_manifest_list(content_of(file, storage), file=file, size=snapshot.delta_size):
-            manifest = f"{folder}/{one.name}"
-            digest = digest_of(content_of(manifest, storage), one, file=manifest, small=0)
-            added += one.added
+        for meta in read_manifest_list(content_of(file, storage), file=file, size=snapshot.delta_size):
+            manifest = f"{folder}/{meta.name}"
+            digest = digest_of(content_of(manifest, storage), meta, file=manifest, small=0)
+            added += meta.added
             for key, tally in digest.tallies.items():
                 before = sums.get(key, Tally(0, 0, 0, 0))
                 sums[key] = Tally(*(was - is_ for was, is_ in zip(before, tally, strict=True)))
-        wanted = {key: tally._replace(small=0) for one in self._going for key, tally in one.held.items()}
+        wanted = {key: tally._replace(small=0) for partition in self._going for key, tally in partition.held.items()}
         if added or sums != wanted:
             raise PermanentError(
                 "Paimon's snapshot would delete other files than those of the expired partitions: nothing is committed"

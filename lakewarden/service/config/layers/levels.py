@@ -52,9 +52,9 @@ def level_of(written: Any, name: str, at: KeyPath, *, of_a_table: bool = False) 
         return Level(name=name, at=at, policy=None, patch=NOTHING)
     first = written.line if of_a_table and isinstance(written, WrittenKeys) else None
     parts = patch_of(written, name, relative_to=first).parts or {}
-    said = {key: _without_empty_groups(key, part) for key, part in parts.items() if key in _CARE and _says(key, part)}
+    patch = {key: _without_empty_groups(key, part) for key, part in parts.items() if key in _CARE and _says(key, part)}
     policy = written.get("policy")
-    return Level(name=name, at=at, policy=policy if isinstance(policy, str) else None, patch=Patch(parts=said))
+    return Level(name=name, at=at, policy=policy if isinstance(policy, str) else None, patch=Patch(parts=patch))
 
 
 def resolved(*levels: Level) -> Resolved:
@@ -63,7 +63,7 @@ def resolved(*levels: Level) -> Resolved:
     values: dict[str, Any] = plain(whole)
     services = values.get("services")
     if isinstance(services, Mapping):
-        values["services"] = {name: said for name, said in services.items() if said is not False}
+        values["services"] = {name: policy for name, policy in services.items() if policy is not False}
     return Resolved(
         values=values,
         sources=dict(origins(whole)),

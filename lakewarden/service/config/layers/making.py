@@ -55,45 +55,45 @@ class Making:
     def __init__(self, settings: Configuration, file: str) -> None:
         self._settings = settings
         self._file = file
-        self._known: dict[bytes, tuple[Resolved, CareSettings | None]] = {}
+        self._merges: dict[bytes, tuple[Resolved, CareSettings | None]] = {}
         self.problems: dict[Problem, None] = {}
 
     def table(self, place: Place, *levels: Level) -> tuple[Table | None, Resolved]:
         """Return a table with its policies, and its settings. The table is None if no profile serves it."""
-        said, care = self._care(place, levels)
+        merge, care = self._care(place, levels)
         if care is None:
-            return None, said
-        found: list[Problem] = []
-        table = _Work(self._settings, found, place).table(care, said)
+            return None, merge
+        problems: list[Problem] = []
+        table = _Work(self._settings, problems, place).table(care, merge)
         made = None if table is None else replace(table, file=self._file, line=place.line)
-        self._found(found, place, said)
-        return made, said
+        self._keep(problems, place, merge)
+        return made, merge
 
     def _care(self, place: Place, levels: tuple[Level, ...]) -> tuple[Resolved, CareSettings | None]:
         """Return the settings of a table. Tables with equal levels have the same ones."""
         key = pickle.dumps(tuple((level.name, level.patch) for level in levels), pickle.HIGHEST_PROTOCOL)
-        if key not in self._known:
-            said = resolved(*levels)
-            self._known[key] = said, None if said.templates else self._validated(said.values, place, said)
-        said, care = self._known[key]
-        said = replace(said, levels={level.name: level.at for level in levels})
-        if said.templates:
+        if key not in self._merges:
+            merge = resolved(*levels)
+            self._merges[key] = merge, None if merge.templates else self._validated(merge.values, place, merge)
+        merge, care = self._merges[key]
+        merge = replace(merge, levels={level.name: level.at for level in levels})
+        if merge.templates:
             care = self._validated(
-                with_names(said.values, names_of(place.id, place.location, place.identifier)), place, said
+                with_names(merge.values, names_of(place.id, place.location, place.identifier)), place, merge
             )
-        return said, care
+        return merge, care
 
-    def _validated(self, values: Mapping[str, Any], place: Place, said: Resolved) -> CareSettings | None:
+    def _validated(self, values: Mapping[str, Any], place: Place, merge: Resolved) -> CareSettings | None:
         try:
             return CareSettings.model_validate(values)
         except ValidationError as wrong:
-            self._found(problems.problems_of(wrong, CareSettings, raw=values, at=place.at), place, said)
+            self._keep(problems.problems_of(wrong, CareSettings, raw=values, at=place.at), place, merge)
             return None
 
-    def _found(self, found: list[Problem], place: Place, said: Resolved) -> None:
+    def _keep(self, problems: list[Problem], place: Place, merge: Resolved) -> None:
         """Keep problems by the keys at which their values are written."""
-        for problem in found:
-            written = said.written_at(problem.at[len(place.at) :])
+        for problem in problems:
+            written = merge.written_at(problem.at[len(place.at) :])
             self.problems[problem if written is None else replace(problem, at=written)] = None
 
 
@@ -107,34 +107,34 @@ def with_formats(profiles: Mapping[str, SparkProfile], tables: Sequence[Table]) 
     made = {}
     for name, profile in profiles.items():
         served = {table.format for table in tables if table.policies and name in table.profiles()}
-        formats = tuple(one for one in ON_SPARK if one in served)
+        formats = tuple(name for name in ON_SPARK if name in served)
         is_named = "formats" in profile.model_fields_set or not formats
         made[name] = profile if is_named else profile.model_copy(update={"formats": formats})
     return made
 
 
 class _Work:
-    """The work on one table. `found` takes its problems, with the keys of the table's own entry."""
+    """The work on one table. `problems` takes its problems, with the keys of the table's own entry."""
 
-    def __init__(self, settings: Configuration, found: list[Problem], place: Place) -> None:
+    def __init__(self, settings: Configuration, problems: list[Problem], place: Place) -> None:
         self._settings = settings
-        self._found = found
+        self._problems = problems
         self._place = place
         self._at = place.at
         self._format = place.format
 
-    def table(self, care: CareSettings, said: Resolved) -> Table | None:
+    def table(self, care: CareSettings, merge: Resolved) -> Table | None:
         defaults = Defaults()
         mode = care.mode or defaults.mode
         spark, routes = self._routes(care.spark or defaults.spark, care.labels)
         profile = self._profile(spark, mode, (*self._at, "spark"))
         self._check_routes(care.spark or defaults.spark, routes, mode, spark)
         options = self._typed(self._format.table_options, care.options, (*self._at, "options"))
-        unfit = self._unfit(care, said)
+        unfit = self._unfit(care, merge)
         policies = self._policies(care, mode, spark, unfit)
         if mode is not Mode.OBSERVE and not care.services:
-            origin = said.sources.get("mode", SettingOrigin(level="table"))
-            at = (*said.levels.get(origin.level, self._at), "services")
+            origin = merge.sources.get("mode", SettingOrigin(level="table"))
+            at = (*merge.levels.get(origin.level, self._at), "services")
             self._problem(at, f"there are none: mode is {mode}, and nothing will ever run", Weight.WARNING)
         if profile is None:
             return None
@@ -156,11 +156,13 @@ class _Work:
             budget=budget_of(care.budget or defaults.budget),
             contact=care.contact,
             labels=dict(care.labels),
-            sources=inherited(said.sources, policies),
+            sources=inherited(merge.sources, policies),
             unfit=unfit,
         )
         for wrong in (
-            () if any(one.weight is Weight.ERROR for one in self._found) else self._format.contradictions(made)
+            ()
+            if any(problem.weight is Weight.ERROR for problem in self._problems)
+            else self._format.contradictions(made)
         ):
             weight = Weight.WARNING if wrong.blocks else Weight.ERROR
             self._problem((*self._at, *wrong.key.split(".")), wrong.reason, weight)
@@ -182,14 +184,14 @@ class _Work:
             )
         return profile
 
-    def _routes(self, said: SparkRoutes, labels: Mapping[str, str]) -> tuple[str, Mapping[int, Route]]:
+    def _routes(self, rules: SparkRoutes, labels: Mapping[str, str]) -> tuple[str, Mapping[int, Route]]:
         """Return the profile of the table, and the routes that its runs may take, by their numbers. What follows a
         route that every run takes has no meaning.
         """
         routes: dict[int, Route] = {}
-        for number, one in enumerate(said.route):
-            route = one.route()
-            if one.formats and self._format.name not in one.formats:
+        for number, entry in enumerate(rules.route):
+            route = entry.route()
+            if entry.formats and self._format.name not in entry.formats:
                 continue
             if not self._place.is_of_many:
                 if not route.begins_at(self._place.id, labels):
@@ -198,27 +200,27 @@ class _Work:
             if not route.services and route.leads_all:
                 return route.spark, routes
             routes[number] = route
-        return said.otherwise, routes
+        return rules.otherwise, routes
 
-    def _check_routes(self, said: SparkRoutes, taken: Mapping[int, Route], mode: Mode, spark: str) -> None:
+    def _check_routes(self, rules: SparkRoutes, taken: Mapping[int, Route], mode: Mode, spark: str) -> None:
         """Find routes to a profile that is missing, or has workers that cannot serve the table."""
-        for number, one in enumerate(said.route):
+        for number, entry in enumerate(rules.route):
             at = (*self._at, "spark", "route", number)
             if number in taken:
-                self._check_profile_of_its_own(one.to, mode, spark, (*at, "to"))
-            elif one.to not in self._settings.spark:
-                self._no_profile(one.to, (*at, "to"))
-            for word in one.formats:
+                self._check_profile_of_its_own(entry.to, mode, spark, (*at, "to"))
+            elif entry.to not in self._settings.spark:
+                self._no_profile(entry.to, (*at, "to"))
+            for word in entry.formats:
                 if word not in FORMATS and word != self._format.name:
                     self._problem((*at, "formats"), f"{shown(word)} is no format: it is one of {', '.join(FORMATS)}")
 
-    def _unfit(self, care: CareSettings, said: Resolved) -> Mapping[Service, str]:
+    def _unfit(self, care: CareSettings, merge: Resolved) -> Mapping[Service, str]:
         """Return the services of levels for many tables that the format does not have."""
         return {
             service: f"{self._format.name} tables have no {service}"
             for service in care.services
             if service not in self._format.services
-            and said.sources[f"services.{service}"].level.partition(" ")[0] in _SHARED_LEVELS
+            and merge.sources[f"services.{service}"].level.partition(" ")[0] in _SHARED_LEVELS
         }
 
     def _policies(
@@ -247,16 +249,16 @@ class _Work:
         return policies
 
     def _no_profile(self, name: str, at: KeyPath) -> None:
-        known = ", ".join(self._settings.spark) or "none"
-        self._problem(at, f"there is no spark profile {shown(name)}; there is {known}")
+        names = ", ".join(self._settings.spark) or "none"
+        self._problem(at, f"there is no spark profile {shown(name)}; there is {names}")
 
     def _check_profile_of_its_own(self, name: str, mode: Mode, spark: str, at: KeyPath) -> None:
         """Find a further profile of a table that is missing, or has workers that cannot serve the table."""
         profile = self._profile(name, mode, at)
         others = self._settings.spark.get(spark)
         if profile is not None and others is not None and profile.timezone != others.timezone:
-            said = f"the workers of {shown(name)} stamp instants in {profile.timezone}, the table's ({spark}) in"
-            self._problem(at, f"{said} {others.timezone}: one table has one zone")
+            sentence = f"the workers of {shown(name)} stamp instants in {profile.timezone}, the table's ({spark}) in"
+            self._problem(at, f"{sentence} {others.timezone}: one table has one zone")
 
     def _check_follows_a_compaction(
         self, service: Service, policy: ServiceSettings, care: CareSettings, at: KeyPath
@@ -275,8 +277,8 @@ class _Work:
         try:
             return TypeAdapter(model).validate_python(dict(raw))
         except ValidationError as wrong:
-            self._found += problems.problems_of(wrong, model, raw=raw, at=at)
+            self._problems += problems.problems_of(wrong, model, raw=raw, at=at)
             return None
 
     def _problem(self, at: KeyPath, sentence: str, weight: Weight = Weight.ERROR) -> None:
-        self._found.append(Problem(at=at, sentence=sentence, weight=weight))
+        self._problems.append(Problem(at=at, sentence=sentence, weight=weight))

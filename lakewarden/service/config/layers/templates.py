@@ -140,11 +140,11 @@ def filled(value: Any, names: Mapping[str, str]) -> Any:
     """Return a value with the names of a table in place of their braces."""
     match value:
         case str():
-            return _TEMPLATE.sub(lambda found: names.get(found[1], found[0]), value)
+            return _TEMPLATE.sub(lambda match: names.get(match[1], match[0]), value)
         case Mapping():
-            return {key: filled(one, names) for key, one in value.items()}
+            return {key: filled(part, names) for key, part in value.items()}
         case list() | tuple():
-            return [filled(one, names) for one in value]
+            return [filled(part, names) for part in value]
         case _:
             return value
 
@@ -179,7 +179,7 @@ def _words(patch: Patch, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     for key, below in (patch.parts or {}).items():
         yield from _words(below, (*at, key))
     for text in _texts(patch.value):
-        yield from ((at, found) for found in _TEMPLATE.findall(text))
+        yield from ((at, name) for name in _TEMPLATE.findall(text))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -187,8 +187,8 @@ def _texts(value: Any) -> Iterator[str]:
         case str():
             yield value
         case Mapping():
-            for one in value.values():
-                yield from _texts(one)
+            for part in value.values():
+                yield from _texts(part)
         case list() | tuple():
-            for one in value:
-                yield from _texts(one)
+            for part in value:
+                yield from _texts(part)

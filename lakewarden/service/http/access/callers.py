@@ -151,14 +151,14 @@ async def identified_again(scope: Scope) -> Caller | Refusal:
 
 async def identified(identify: Identify, key: bytes) -> Caller | Refusal:
     """Return the caller of a key or a token, or why it is refused. Waits for an issuer that must be asked."""
-    found = identify(key)
-    if isinstance(found, Future):
+    answer = identify(key)
+    if isinstance(answer, Future):
         try:
             async with asyncio.timeout(_ASKED_SECONDS):
-                found = await asyncio.shield(asyncio.wrap_future(found))
+                answer = await asyncio.shield(asyncio.wrap_future(answer))
         except TimeoutError:
             return ISSUER_AWAY
-    return found or UNKNOWN_KEY
+    return answer or UNKNOWN_KEY
 
 
 def shows_pages(scope: Scope) -> bool:

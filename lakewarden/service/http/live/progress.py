@@ -98,25 +98,23 @@ class ProgressBodies:
         )
 
     def _estimate(self, run: Run, done: RunProgress, *, now: datetime) -> EstimateBody | None:
-        found = None if run.dry_run else estimate(self._earlier(run), planned_bytes=done.bytes)
-        if found is None or run.started_at is None:
+        forecast = None if run.dry_run else estimate(self._earlier(run), planned_bytes=done.bytes)
+        if forecast is None or run.started_at is None:
             return None
         return EstimateBody(
-            seconds=round(found.length.total_seconds(), 3),
-            ends_at=ends_at(found, started_at=run.started_at, now=now),
-            runs=found.runs,
-            by=EstimatedBy.BYTES if found.by_size else EstimatedBy.DURATION,
+            seconds=round(forecast.length.total_seconds(), 3),
+            ends_at=ends_at(forecast, started_at=run.started_at, now=now),
+            runs=forecast.runs,
+            by=EstimatedBy.BYTES if forecast.by_size else EstimatedBy.DURATION,
         )
 
     def _earlier(self, run: Run) -> Sequence[Run]:
         with self._lock:
-            known = self._past.get(run.id)
-        if known is None:
-            known = self._plane.runs(
-                table=run.table, service=run.service, states=(RunState.SUCCEEDED,), limit=PAST_RUNS
-            )
+            runs = self._past.get(run.id)
+        if runs is None:
+            runs = self._plane.runs(table=run.table, service=run.service, states=(RunState.SUCCEEDED,), limit=PAST_RUNS)
             with self._lock:
-                self._past[run.id] = known
+                self._past[run.id] = runs
                 while len(self._past) > _REMEMBERED:
                     self._past.popitem(last=False)
-        return known
+        return runs

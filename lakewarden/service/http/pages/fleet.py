@@ -46,11 +46,11 @@ class AskedTables:
             key=SORTS[self.sort],
         )
 
-    def _admits(self, one: TableFacts) -> bool:
+    def _admits(self, facts: TableFacts) -> bool:
         return (
-            self.format in ("", one.format)
-            and self.condition in ("", one.condition.name.lower())
-            and (not self.label or has_label(one.labels, self.label))
+            self.format in ("", facts.format)
+            and self.condition in ("", facts.condition.name.lower())
+            and (not self.label or has_label(facts.labels, self.label))
         )
 
 
@@ -74,8 +74,8 @@ def add_fleet(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
         facts = remembered.of(plane.tables())
         if not caller.reaches_everything:
             facts = [fact for fact in facts if caller.reaches(fact.id)]
-        asked = AskedTables(search=search, format=format, condition=condition, label=label, sort=sort.value)
-        chosen, first = asked.chosen(facts), (page - 1) * _ROWS
+        query = AskedTables(search=search, format=format, condition=condition, label=label, sort=sort.value)
+        chosen, first = query.chosen(facts), (page - 1) * _ROWS
         capacities, health = tuple(plane.capacities().values()), plane.health()
         return rendering.page(
             request,
@@ -83,7 +83,7 @@ def add_fleet(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
             now=now,
             here="fleet",
             fleet=fleet(facts),
-            asked=asked,
+            asked=query,
             sorts=tuple(SORTS),
             tables=chosen[first : first + _ROWS],
             found=len(chosen),

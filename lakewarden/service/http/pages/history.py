@@ -48,9 +48,9 @@ def add_history(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Rend
         """Return the page of a past moment, by default the present. A moment without a zone is in UTC."""
         status, now = registered(plane, table), clock.now()
         moment = min(_moment(at), now) if at else now
-        known, of = plane.history(), status.table.id
-        held = known.decisions_at(of, moment)
-        changes = known.decision_changes(of, service=None, before=before, limit=_CHANGES + 1)
+        past, of = plane.history(), status.table.id
+        held = past.decisions_at(of, moment)
+        changes = past.decision_changes(of, service=None, before=before, limit=_CHANGES + 1)
         timeline = status.view.timeline if status.view else Timeline(instants=())
         window = TimeRange(begin=moment - _AROUND, end=min(moment + _AROUND, now))
         return rendering.page(
@@ -130,7 +130,7 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
         choice = "active" if active else state
         if choice not in _CHOICES:
             raise ApiError(422, "invalid", f"query.state: {choice!r} is none of {', '.join(_CHOICES)}")
-        shown, cursor = runs_of(
+        rows, cursor = runs_of(
             plane,
             caller_of(request),
             table=table or None,
@@ -145,7 +145,7 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
             table=table,
             choice=choice,
             choices={name: address(request, state=name, active=None, after=None) for name in _CHOICES},
-            runs=shown,
+            runs=rows,
             waiting=plane.waiting(),
             doing=plane.progress(),
             next=address(request, after=cursor) if cursor else None,
@@ -154,16 +154,16 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
     @app.get("/runs/{run}", include_in_schema=False, openapi_extra=needs(Role.VIEWER))
     def run(run: str, request: Request) -> HTMLResponse:
         """Return the page of one run."""
-        found = run_for(plane, run, caller_of(request))
-        told = live.body(found)
-        lines = plane.end_of_run_log(found.id, limit=_LOG_LINES)
+        record = run_for(plane, run, caller_of(request))
+        body = live.body(record)
+        lines = plane.end_of_run_log(record.id, limit=_LOG_LINES)
         return rendering.page(
             request,
             "run",
             here="run",
-            run=found,
-            told=told,
-            steps=steps(found),
+            run=record,
+            told=body,
+            steps=steps(record),
             roles=Role,
             log=None if lines is None else log_shown(lines),
             earlier_lines=lines[0].number - 1 if lines else 0,
@@ -172,9 +172,9 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
     @app.get("/acts", include_in_schema=False, openapi_extra=needs(Role.ADMIN, whole=True))
     def acts(request: Request, before: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None) -> HTMLResponse:
         """Return what persons and programs did, the newest first."""
-        found = plane.acts(before=before, limit=_ROWS + 1)
-        older = address(request, before=found[_ROWS - 1].number) if len(found) > _ROWS else None
-        return rendering.page(request, "acts", here="acts", acts=found[:_ROWS], next=older)
+        rows = plane.acts(before=before, limit=_ROWS + 1)
+        older = address(request, before=rows[_ROWS - 1].number) if len(rows) > _ROWS else None
+        return rendering.page(request, "acts", here="acts", acts=rows[:_ROWS], next=older)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

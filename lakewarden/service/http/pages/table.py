@@ -85,8 +85,8 @@ def add_table(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
         view, polled_ago = status.view, plane.polled_ago(status.table.id)
         timeline = view.timeline if view else Timeline(instants=())
         runs = plane.runs(table=status.table.id, limit=_RUNS_DRAWN)
-        found = bars(timeline, runs)
-        window = fitting(found, now=until or now)
+        all_bars = bars(timeline, runs)
+        window = fitting(all_bars, now=until or now)
         if span:
             window = TimeRange(begin=window.end - SPANS[span], end=window.end)
         window = window if until else steady(window)
@@ -100,7 +100,7 @@ def add_table(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
             facts=facts_of(status),
             owner=status.owner,
             roles=Role,
-            picture=Markup(drawn(found, window, now=now, link=_page_of)),  # noqa: S704 - it escapes
+            picture=Markup(drawn(all_bars, window, now=now, link=_page_of)),  # noqa: S704 - it escapes
             instants=list(reversed(timeline.instants))[:_NEWEST],
             runs=runs[:_RUNS_SHOWN],
             policies=policies_of(status.table),

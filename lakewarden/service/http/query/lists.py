@@ -59,7 +59,7 @@ class TableFilter:
     def admits(self, status: TableStatus) -> bool:
         """Whether a table is asked for."""
         table = status.table
-        asked = (
+        pairs = (
             (self.format, table.format),
             (self.mode, table.mode),
             (self.blocked, any(isinstance(decision, Blocked) for decision in status.decisions.values())),
@@ -68,19 +68,19 @@ class TableFilter:
             (None if self.label is None else True, has_label(table.labels, self.label)),
         )
         matches = self.pattern is None or fnmatchcase(table.id, self.pattern)
-        return matches and all(wanted is None or wanted == found for wanted, found in asked)
+        return matches and all(wanted is None or wanted == actual for wanted, actual in pairs)
 
 
 _EVERY = TableFilter()
 
 
-def has_label(labels: Mapping[str, str], asked: str | None) -> bool:
+def has_label(labels: Mapping[str, str], query: str | None) -> bool:
     """Whether a table has a label that is asked for: `NAME`, or `NAME=VALUE`."""
-    name, equal, value = (asked or "").partition("=")
+    name, equal, value = (query or "").partition("=")
     return name in labels and (not equal or labels[name] == value)
 
 
-def _asked(
+def _filter_of(
     *,
     id: Name = None,  # noqa: A002 - the name of the parameter
     format: Name = None,  # noqa: A002
@@ -113,17 +113,17 @@ def runs_of(
         raise ApiError(404, "not_found", f"query.after: there is no run {after}", "begin with the first page again")
     whole = caller.reaches_everything or table is not None
     considered = limit if whole else _LOOKED_AT
-    found = plane.runs(
+    runs = plane.runs(
         table=None if table is None else TableId(table),
         service=service,
         states=states,
         before=None if after is None else RunId(after),
         limit=considered + 1,
     )
-    more, found = len(found) > considered, found[:considered]
-    reached = [run for run in found if caller.reaches(run.table)]
+    more, runs = len(runs) > considered, runs[:considered]
+    reached = [run for run in runs if caller.reaches(run.table)]
     seen = reached[:limit]
-    last = (seen[-1] if len(reached) > limit else found[-1]) if more or len(reached) > limit else None
+    last = (seen[-1] if len(reached) > limit else runs[-1]) if more or len(reached) > limit else None
     return seen, None if last is None else last.id
 
 
@@ -134,7 +134,7 @@ def add_lists(app: FastAPI, plane: ControlPlane, live: LiveRuns) -> None:
     def tables(
         *,
         request: Request,
-        wanted: Annotated[TableFilter, Depends(_asked)],
+        wanted: Annotated[TableFilter, Depends(_filter_of)],
         after: Name = None,
         limit: Limit = 100,
     ) -> Answer:
@@ -143,10 +143,10 @@ def add_lists(app: FastAPI, plane: ControlPlane, live: LiveRuns) -> None:
         `id` is a pattern with `*` and `?`. `blocked`: a service of the table is blocked. `failing`: the table cannot be
         observed. `label` is a name, or `NAME=VALUE`. `after` is the id after which the page begins.
         """
-        known = wanted.among(tables_for(plane, caller_of(request)))
-        shown, cursor = cut(known, by=lambda status: status.table.id, after=after, limit=limit)
+        statuses = wanted.among(tables_for(plane, caller_of(request)))
+        rows, cursor = cut(statuses, by=lambda status: status.table.id, after=after, limit=limit)
         page = TablePage(
-            items=[table_body(one, polled_ago=plane.polled_ago(one.table.id)) for one in shown], next=cursor
+            items=[table_body(status, polled_ago=plane.polled_ago(status.table.id)) for status in rows], next=cursor
         )
         answer = Answer(page.model_dump(mode="json"))  # made here: in the loop of the server it would delay hooks
         link_to_next(request, answer, cursor)

@@ -51,8 +51,8 @@ def cut(
 def link_to_next(request: Request, response: Response, cursor: str | None) -> None:
     """Put the address of the next page, with the same filters, into the header `Link`."""
     if cursor is not None:
-        asked = [(key, value) for key, value in request.query_params.multi_items() if key != "after"]
-        response.headers["Link"] = f'<{request.url.path}?{urlencode([*asked, ("after", cursor)])}>; rel="next"'
+        parameters = [(key, value) for key, value in request.query_params.multi_items() if key != "after"]
+        response.headers["Link"] = f'<{request.url.path}?{urlencode([*parameters, ("after", cursor)])}>; rel="next"'
 
 
 # Moments in queries: RFC 3339, with a zone.
@@ -96,14 +96,14 @@ ShownMoment = Annotated[Moment, AfterValidator(with_room)]
 # What is wrong with a value of a request, in plain words and not in those of the library that checks it.
 
 
-def in_plain_words(found: Mapping[str, Any]) -> str:
+def in_plain_words(error: Mapping[str, Any]) -> str:
     """Return what is wrong with a value, from an error of pydantic."""
-    kind = str(found["type"])
-    facts = {"sent": shown(found["input"]), **found.get("ctx", {})}
+    kind = str(error["type"])
+    facts = {"sent": shown(error["input"]), **error.get("ctx", {})}
     if kind in _SAID:
         return _SAID[kind].format(**facts)
     needed = next((words for start, words in _NEEDED.items() if kind.startswith(start)), None)
-    return str(found["msg"]) if needed is None else f"needs {needed}, not {facts['sent']}"
+    return str(error["msg"]) if needed is None else f"needs {needed}, not {facts['sent']}"
 
 
 _SAID: Mapping[str, str] = {

@@ -58,12 +58,12 @@ def strict(lenient: str) -> Step:
     def step(route: APIRoute, answer: Handler) -> Handler:
         if route.path.startswith(lenient):
             return answer
-        known = sorted(_parameters(route.dependant))
+        names = sorted(_parameters(route.dependant))
 
         async def refusing(request: Request) -> Response:
-            unknown = next((key for key in request.query_params if key not in known), None)
+            unknown = next((key for key in request.query_params if key not in names), None)
             if unknown is not None:
-                remedy = f"the route takes {', '.join(known)}" if known else "the route takes no parameter"
+                remedy = f"the route takes {', '.join(names)}" if names else "the route takes no parameter"
                 raise ApiError(422, "invalid", f"query: there is no parameter {shown(unknown)}", remedy)
             return await answer(request)
 

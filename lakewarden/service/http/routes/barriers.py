@@ -65,18 +65,18 @@ def add_barriers(app: FastAPI, plane: ControlPlane) -> None:
     """Add the routes."""
 
     @app.post("/v1/tables/{table}/barrier", responses=errors(404, 422, 503), openapi_extra=_TRIGGER)
-    async def hold_cleans(table: str, request: Request, said: BarrierRequest | None = None) -> BarrierBody:
+    async def hold_cleans(table: str, request: Request, body: BarrierRequest | None = None) -> BarrierBody:
         """Wait until no clean of the table is executing, and delay new cleans for a time in which to commit.
 
         503 if the wait runs out. A clean that was delayed for some minutes goes before any further hold.
         """
-        asked, caller = said or BarrierRequest(), caller_of(request)
+        terms, caller = body or BarrierRequest(), caller_of(request)
         future = plane.commands.hold_cleans(
-            registered(plane, table).table.id, hold=asked.hold, wait=asked.wait, caller=caller
+            registered(plane, table).table.id, hold=terms.hold, wait=terms.wait, caller=caller
         )
         held = await answered(
             future,
-            within=asked.wait + CONTROL_THREAD_ANSWERS_WITHIN,
+            within=terms.wait + CONTROL_THREAD_ANSWERS_WITHIN,
             unknown="no clean waits for you; ask again",
         )
         return BarrierBody(
@@ -90,8 +90,8 @@ def add_barriers(app: FastAPI, plane: ControlPlane) -> None:
     @app.get("/v1/tables/{table}/barrier", responses=errors(404, 503), openapi_extra=needs(Role.VIEWER))
     def holds(table: str) -> HoldPage:
         """Return the holds on the cleans of the table, the first to end first."""
-        found = plane.holds(registered(plane, table).table.id)
-        return HoldPage(items=[HoldBody(id=one.id, owner=one.owner, held_until=one.until) for one in found])
+        rows = plane.holds(registered(plane, table).table.id)
+        return HoldPage(items=[HoldBody(id=hold.id, owner=hold.owner, held_until=hold.until) for hold in rows])
 
     @app.delete("/v1/tables/{table}/barrier", status_code=204, responses=errors(404, 503), openapi_extra=_TRIGGER)
     async def release_cleans(table: str, request: Request) -> None:

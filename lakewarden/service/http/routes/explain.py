@@ -57,10 +57,10 @@ def add_explain(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
         """
         status = registered(plane, table)
         wanted = policy_of(status, service)
-        found = await answered(plane.commands.dry_run(status.table.id, wanted))
-        instant = found.decision.instant if isinstance(found.decision, Due | WouldRun) else None
-        forecast = await run_in_threadpool(of_run, plane, status.table, wanted, found.view, instant=instant)
-        return explain_dry_run(status.table.id, wanted, found.decision, active=found.active, forecast=forecast)
+        answer = await answered(plane.commands.dry_run(status.table.id, wanted))
+        instant = answer.decision.instant if isinstance(answer.decision, Due | WouldRun) else None
+        forecast = await run_in_threadpool(of_run, plane, status.table, wanted, answer.view, instant=instant)
+        return explain_dry_run(status.table.id, wanted, answer.decision, active=answer.active, forecast=forecast)
 
 
 def explained_at(plane: ControlPlane, status: TableStatus, at: datetime, *, now: datetime) -> PastExplanation:
@@ -110,14 +110,16 @@ def add_writer_options(
     app: FastAPI, plane: ControlPlane, *, url: str, formats: Mapping[str, TableFormat], with_keys: bool = False
 ) -> None:
     """Add the route. `url` is the address of the API, as writers reach it. `with_keys`: hooks need an API key."""
-    engines = list(dict.fromkeys(engine.name for one in formats.values() for engine in one.writer_engines))
+    engines = list(
+        dict.fromkeys(engine.name for table_format in formats.values() for engine in table_format.writer_engines)
+    )
 
-    known: Any = Query(default=SPARK.name, json_schema_extra={"enum": [*engines]})
+    engine_query: Any = Query(default=SPARK.name, json_schema_extra={"enum": [*engines]})
 
     @app.get(
         "/v1/tables/{table}/writer-options", responses=errors(404, 409, 422, 503), openapi_extra=needs(Role.VIEWER)
     )
-    def writer_options(table: str, engine: str = known) -> WriterOptionsBody:
+    def writer_options(table: str, engine: str = engine_query) -> WriterOptionsBody:
         """Return the options that a writer of the table must set. 409 if the settings of the table leave one open."""
         status = registered(plane, table)
         if engine not in engines:

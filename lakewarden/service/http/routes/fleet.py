@@ -91,15 +91,17 @@ def summary(statuses: Sequence[TableStatus], *, by: By | None, now: datetime) ->
     states = Counter(run.state for status in statuses for run in status.active)
     return FleetBody(
         tables=len(statuses),
-        observed=sum(one.view is not None for one in statuses),
-        failing=sum(one.failure is not None for one in statuses),
-        paused=sum(one.paused is not None for one in statuses),
-        would_run=sum(bool(one.would_run) for one in statuses),
-        blocked=sum(any(isinstance(said, Blocked) for said in one.decisions.values()) for one in statuses),
-        approvals=sum(len(one.approvals) for one in statuses),
+        observed=sum(status.view is not None for status in statuses),
+        failing=sum(status.failure is not None for status in statuses),
+        paused=sum(status.paused is not None for status in statuses),
+        would_run=sum(bool(status.would_run) for status in statuses),
+        blocked=sum(
+            any(isinstance(decision, Blocked) for decision in status.decisions.values()) for status in statuses
+        ),
+        approvals=sum(len(status.approvals) for status in statuses),
         queued_runs=states[RunState.QUEUED],
         running_runs=states[RunState.RUNNING] + states[RunState.COMMITTING],
-        formats=dict(sorted(Counter(one.table.format for one in statuses).items())),
+        formats=dict(sorted(Counter(status.table.format for status in statuses).items())),
         debt=[groups[key].body(*key, now=now) for key in sorted(groups, key=lambda key: [part or "" for part in key])],
     )
 

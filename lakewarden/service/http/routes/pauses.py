@@ -31,11 +31,11 @@ def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
     """Add the routes."""
 
     @app.post("/v1/pause", status_code=204, responses=errors(422, 503), openapi_extra=needs(Role.OPERATOR, whole=True))
-    async def pause(request: Request, said: PauseRequest | None = None) -> None:
+    async def pause(request: Request, body: PauseRequest | None = None) -> None:
         """Pause every table. No more runs are started. The next step of a run under way is refused. A commit that was
         permitted already goes on.
         """
-        await answered(plane.commands.pause(None, reason=(said or PauseRequest()).reason, caller=caller_of(request)))
+        await answered(plane.commands.pause(None, reason=(body or PauseRequest()).reason, caller=caller_of(request)))
 
     @app.post("/v1/resume", status_code=204, responses=errors(503), openapi_extra=needs(Role.OPERATOR, whole=True))
     async def resume(request: Request) -> None:
@@ -43,11 +43,11 @@ def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
         await answered(plane.commands.resume(None, caller=caller_of(request)))
 
     @app.post("/v1/tables/{table}/pause", status_code=204, responses=errors(404, 422, 503), openapi_extra=_OPERATOR)
-    async def pause_table(table: str, request: Request, said: PauseRequest | None = None) -> None:
+    async def pause_table(table: str, request: Request, body: PauseRequest | None = None) -> None:
         """Pause a table. No more runs are started on it. The next step of a run under way is refused. A commit that was
         permitted already goes on.
         """
-        reason, caller = (said or PauseRequest()).reason, caller_of(request)
+        reason, caller = (body or PauseRequest()).reason, caller_of(request)
         await answered(plane.commands.pause(registered(plane, table).table.id, reason=reason, caller=caller))
 
     @app.post("/v1/tables/{table}/resume", status_code=204, responses=errors(404, 503), openapi_extra=_OPERATOR)
@@ -73,21 +73,23 @@ def add_quarantine(app: FastAPI, plane: ControlPlane) -> None:
     """Add the routes."""
 
     @app.post(_PATH, status_code=204, responses=errors(404, 422, 503), openapi_extra=needs(Role.OPERATOR))
-    async def quarantine(table: str, service: str, request: Request, said: QuarantineRequest | None = None) -> None:
+    async def quarantine(table: str, service: str, request: Request, body: QuarantineRequest | None = None) -> None:
         """Start no more runs of a service of the table until it is released. An active run may finish."""
-        status, reason = registered(plane, table), (said or QuarantineRequest()).reason
-        known = policy_of(status, service)
-        await answered(plane.commands.quarantine(status.table.id, known, reason=reason, caller=caller_of(request)))
+        status, reason = registered(plane, table), (body or QuarantineRequest()).reason
+        policy_service = policy_of(status, service)
+        await answered(
+            plane.commands.quarantine(status.table.id, policy_service, reason=reason, caller=caller_of(request))
+        )
 
     @app.delete(_PATH, status_code=204, responses=errors(404, 503), openapi_extra=needs(Role.OPERATOR))
     async def release(table: str, service: str, request: Request) -> None:
         """End the quarantine and the backoff of a service of the table. 404 if there is neither."""
         status = registered(plane, table)
-        known = policy_of(status, service)
+        policy_service = policy_of(status, service)
         if not await answered(
-            plane.commands.quarantine(status.table.id, known, reason=None, caller=caller_of(request))
+            plane.commands.quarantine(status.table.id, policy_service, reason=None, caller=caller_of(request))
         ):
-            raise ApiError(404, "not_found", f"{known} of table {table} is in no quarantine and no backoff")
+            raise ApiError(404, "not_found", f"{policy_service} of table {table} is in no quarantine and no backoff")
 
 
 # Runs that an operator cancels, and runs that are tried again.
@@ -107,10 +109,10 @@ def add_cancelling(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
 
         A plan of it stays pending. Its service backs off for ten minutes. 409 if the run has ended, or commits.
         """
-        status, found = registered(plane, table), _of_table(plane, table, run)
-        cancelled = await answered(plane.commands.cancel(status.table.id, found.id, caller=caller_of(request)))
+        status, record = registered(plane, table), _of_table(plane, table, run)
+        cancelled = await answered(plane.commands.cancel(status.table.id, record.id, caller=caller_of(request)))
         if cancelled is None:
-            raise ApiError(409, "blocked", f"run {run} has ended: {found.state}")
+            raise ApiError(409, "blocked", f"run {run} has ended: {record.state}")
         return run_body(cancelled, now=clock.now())
 
     @app.post(
@@ -127,19 +129,19 @@ def add_cancelling(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
 
         A block is not skipped: `DELETE .../quarantine` ends a backoff and a quarantine.
         """
-        status, found = registered(plane, table), _of_table(plane, table, run)
-        if found.state not in (RunState.FAILED, RunState.CANCELLED):
-            raise ApiError(409, "blocked", f"run {run} is {found.state}: only a failed or cancelled run is retried")
-        whole = found.rewrite_all is not None
-        asked = RunRequest(rewrite_all=whole, dry_run=found.dry_run)
-        answer = await requested(plane, status, policy_of(status, found.service), asked, caller_of(request))
+        status, record = registered(plane, table), _of_table(plane, table, run)
+        if record.state not in (RunState.FAILED, RunState.CANCELLED):
+            raise ApiError(409, "blocked", f"run {run} is {record.state}: only a failed or cancelled run is retried")
+        whole = record.rewrite_all is not None
+        run_request = RunRequest(rewrite_all=whole, dry_run=record.dry_run)
+        answer = await requested(plane, status, policy_of(status, record.service), run_request, caller_of(request))
         response.status_code = 202 if answer.new else 200
         return run_body(answer.run, now=clock.now())
 
 
 def _of_table(plane: ControlPlane, table: str, run: str) -> Run:
     """Return a run of a table. Raises ApiError (404) if the table has no such run."""
-    found = plane.run(RunId(run))
-    if found is None or found.table != table:
+    record = plane.run(RunId(run))
+    if record is None or record.table != table:
         raise ApiError(404, "not_found", f"table {table} has no run {run}")
-    return found
+    return record

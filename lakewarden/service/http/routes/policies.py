@@ -83,12 +83,12 @@ def _settings(table: Table) -> Mapping[str, SettingBody]:
 
 def _policy(table: Table, service: Service, policy: Policy) -> dict[str, SettingBody]:
     window = policy.window
-    shown = None if window is None else f"{window.start:%H:%M}-{window.end:%H:%M} {window.zone}"
+    window_text = None if window is None else f"{window.start:%H:%M}-{window.end:%H:%M} {window.zone}"
     values = {
         "trigger": policy.trigger.describe(),
         "schedule": policy.schedule.value,
         "grace": format_duration(policy.grace),
-        "window": shown,
+        "window": window_text,
         "async": policy.beside,
         "priority": policy.priority,
         "spark": ", ".join(table.profiles_of(service)),
@@ -115,11 +115,11 @@ def _options(options: Any) -> Mapping[str, Any]:
 
 def _leaves(key: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values below a key, each with its own key: `options.lock.url`. Levels are merged value by value."""
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for name, value in values.items():
         below = isinstance(value, Mapping) and value
-        found |= _leaves(f"{key}.{name}", value) if below else {f"{key}.{name}": value}
-    return found
+        leaves |= _leaves(f"{key}.{name}", value) if below else {f"{key}.{name}": value}
+    return leaves
 
 
 def _setting(table: Table, key: str, value: Any, *, of: str = "") -> SettingBody:
@@ -164,14 +164,18 @@ def add_proof(app: FastAPI, plane: ControlPlane) -> None:
         without = status.table.proof_without
         checks = [
             CheckBody(
-                check=one.check, result=one.result, needed=one.check not in without, found=one.found, cure=one.cure
+                check=proof.check,
+                result=proof.result,
+                needed=proof.check not in without,
+                found=proof.found,
+                cure=proof.cure,
             )
-            for one in plane.proof(status)
+            for proof in plane.proof(status)
         ]
         return ProofBody(
             table=status.table.id,
             mode=status.table.mode.value,
             act_when=status.table.act_when.value,
-            proved=all(one.result is ProofResult.OK for one in checks if one.needed),
+            proved=all(proof.result is ProofResult.OK for proof in checks if proof.needed),
             checks=checks,
         )

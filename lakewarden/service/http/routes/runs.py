@@ -47,7 +47,7 @@ async def requested(
             f"GET /v1/tables/{status.table.id}/services/{service}/dry-run says what a run would do, by what is known. "
             "To try the plan of a rewrite of all files, send rewrite_all, too",
         )
-    asked = plane.commands.request_run(
+    future = plane.commands.request_run(
         status.table.id,
         service,
         by=caller.name,
@@ -55,10 +55,10 @@ async def requested(
         rewrite_all=wanted.rewrite_all,
         dry_run=wanted.dry_run,
     )
-    answer = await answered(asked)
+    answer = await answered(future)
     if isinstance(answer, Blocked | NotDue | WouldRun | DoesNotApply):
-        said = "the mode of the table only lets it be planned" if isinstance(answer, WouldRun) else answer.reason
-        raise ApiError(409, "blocked", said, remedy_of(answer))
+        detail = "the mode of the table only lets it be planned" if isinstance(answer, WouldRun) else answer.reason
+        raise ApiError(409, "blocked", detail, remedy_of(answer))
     return answer
 
 

@@ -33,7 +33,7 @@ MOST_RUNS = 5000
 
 _PAGE = 500
 _MOST_NAMED = 20
-_CURES = {one.code: one for one in CATALOGUE}
+_CURES = {reason.code: reason for reason in CATALOGUE}
 
 
 class RanBody(BaseModel):
@@ -136,22 +136,22 @@ def status_of(plane: ControlPlane, caller: Caller, *, now: datetime) -> FleetSta
     since = now - PERIOD
     statuses = tables_for(plane, caller)
     runs = list(_ended(plane, since))
-    failures = [one for status in statuses for one in status.writer_failures if one.failure.at >= since]
+    failures = [failure for status in statuses for failure in status.writer_failures if failure.failure.at >= since]
     return FleetStatusBody(
         since=since,
         at=now,
         tables=len(statuses),
-        failing=sum(one.failure is not None for one in statuses),
-        paused=sum(one.paused is not None for one in statuses),
-        active_runs=sum(len(one.active) for one in statuses),
+        failing=sum(status.failure is not None for status in statuses),
+        paused=sum(status.paused is not None for status in statuses),
+        active_runs=sum(len(status.active) for status in statuses),
         ran=_ran(run for run in runs if caller.reaches(run.table)),
         runs_complete=len(runs) < MOST_RUNS,
         blocked=blocked_of(statuses),
         would_run=[_would_run(service, total) for service, total in of_all(plane, statuses).items()],
-        approvals=_approvals(plane, {one.table.id for one in statuses}),
+        approvals=_approvals(plane, {status.table.id for status in statuses}),
         foreign_services=_foreign_services(statuses),
         writer_failures=len(failures),
-        writer_failures_near_us=sum(one.run is not None for one in failures),
+        writer_failures_near_us=sum(failure.run is not None for failure in failures),
     )
 
 
@@ -160,13 +160,13 @@ def _ended(plane: ControlPlane, since: datetime) -> Iterator[Run]:
     that was requested before the moment ends the search.
     """
     ended = [state for state in RunState if state.ended]
-    before, found = None, 0
-    while found < MOST_RUNS:
+    before, number = None, 0
+    while number < MOST_RUNS:
         page = plane.runs(states=ended, before=before, limit=_PAGE)
         for run in page:
             if run.created_at < since:
                 return
-            found += 1
+            number += 1
             yield run
         if len(page) < _PAGE:
             return
@@ -186,7 +186,7 @@ def blocked_of(statuses: Sequence[TableStatus]) -> list[BlockedBody]:
             if isinstance(decision, Blocked) and service in status.table.policies:
                 groups.setdefault(decision.code, []).append((status, service, decision))
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [_group(code, found) for code, found in ordered]
+    return [_group(code, blocks) for code, blocks in ordered]
 
 
 def _would_run(service: Service, total: Total) -> WouldRunBody:
@@ -205,15 +205,15 @@ def _would_run(service: Service, total: Total) -> WouldRunBody:
     )
 
 
-def _group(code: str, found: Sequence[tuple[TableStatus, Service, Blocked]]) -> BlockedBody:
-    status, service, decision = found[0]
-    known = _CURES[code]
+def _group(code: str, blocks: Sequence[tuple[TableStatus, Service, Blocked]]) -> BlockedBody:
+    status, service, decision = blocks[0]
+    reason = _CURES[code]
     return BlockedBody(
         code=code,
-        services=len(found),
-        tables=len({one.table.id for one, _, _ in found}),
-        meaning=known.meaning,
-        cure=known.cure,
+        services=len(blocks),
+        tables=len({status.table.id for status, _, _ in blocks}),
+        meaning=reason.meaning,
+        cure=reason.cure,
         table=status.table.id,
         service=service.value,
         reason=decision.reason,
@@ -224,23 +224,31 @@ def _group(code: str, found: Sequence[tuple[TableStatus, Service, Blocked]]) -> 
 def _approvals(plane: ControlPlane, tables: Collection[str]) -> list[WaitingBody]:
     waiting = [approval for approval in plane.approvals() if approval.table in tables and approval.approved_at is None]
     return [
-        WaitingBody(table=one.table, service=one.service.value, files=one.files, asked_at=one.asked_at)
-        for one in sorted(waiting, key=lambda one: one.asked_at)[:_MOST_NAMED]
+        WaitingBody(
+            table=approval.table, service=approval.service.value, files=approval.files, asked_at=approval.asked_at
+        )
+        for approval in sorted(waiting, key=lambda row: row.asked_at)[:_MOST_NAMED]
     ]
 
 
 def _foreign_services(statuses: Sequence[TableStatus]) -> list[ForeignServiceBody]:
     """Return the newest service of others for each table."""
     newest = [
-        (status.table.id, max(status.foreign_services, key=lambda one: one.completed_at or one.requested_at))
+        (
+            status.table.id,
+            max(status.foreign_services, key=lambda instant: instant.completed_at or instant.requested_at),
+        )
         for status in statuses
         if status.foreign_services
     ]
     return [
         ForeignServiceBody(
-            table=table, service=str(one.stands_for), instant=one.time, at=one.completed_at or one.requested_at
+            table=table,
+            service=str(instant.stands_for),
+            instant=instant.time,
+            at=instant.completed_at or instant.requested_at,
         )
-        for table, one in newest[:_MOST_NAMED]
+        for table, instant in newest[:_MOST_NAMED]
     ]
 
 
@@ -283,8 +291,8 @@ def add_tables(app: FastAPI, plane: ControlPlane) -> None:
     @app.get("/v1/tables/{table}", responses=errors(404, 503), openapi_extra=_VIEWER)
     def table(table: str) -> TableBody:
         """Return one table with its health, its decisions and their reasons."""
-        found = registered(plane, table)
-        return table_body(found, polled_ago=plane.polled_ago(found.table.id))
+        status = registered(plane, table)
+        return table_body(status, polled_ago=plane.polled_ago(status.table.id))
 
     @app.get("/v1/tables/{table}/pending", responses=errors(404, 503), openapi_extra=_VIEWER)
     def pending(table: str) -> PendingBody:

@@ -82,7 +82,7 @@ def add_timeline(app: FastAPI, plane: ControlPlane) -> None:
             return page
         view = status.view
         instants = sorted(view.timeline.instants, key=_place, reverse=True) if view else []
-        found = [
+        entries = [
             instant
             for instant in instants
             if action in (None, instant.action)
@@ -90,12 +90,12 @@ def add_timeline(app: FastAPI, plane: ControlPlane) -> None:
             and ours in (None, instant.author is not None)
         ]
         # Instants that are requested at one moment stay together, so a page may have more than `limit` of them.
-        rest = [one for one in found if after is None or _moment(one) < after]
-        shown = rest[:limit]
-        shown += [one for one in rest[limit:] if _moment(one) == _moment(shown[-1])]
-        cursor = str(_moment(shown[-1])) if len(rest) > len(shown) else None
+        rest = [entry for entry in entries if after is None or _moment(entry) < after]
+        rows = rest[:limit]
+        rows += [entry for entry in rest[limit:] if _moment(entry) == _moment(rows[-1])]
+        cursor = str(_moment(rows[-1])) if len(rest) > len(rows) else None
         link_to_next(request, response, cursor)
-        return EntryPage(items=[_body(one) for one in shown], next=cursor)
+        return EntryPage(items=[_body(entry) for entry in rows], next=cursor)
 
 
 def _archived(plane: ControlPlane, table: Table, *, action: str | None, after: int | None, limit: int) -> EntryPage:

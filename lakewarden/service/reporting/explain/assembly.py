@@ -240,21 +240,21 @@ def _backlog(view: TableView, service: Service) -> BacklogExplanation | None:
     return None if backlog is None else BacklogExplanation.model_validate(backlog, from_attributes=True)
 
 
-def forecast_explained(found: Forecast | None) -> ForecastExplanation | None:
+def forecast_explained(forecast: Forecast | None) -> ForecastExplanation | None:
     """Return a forecast for programs."""
-    if found is None:
+    if forecast is None:
         return None
     return ForecastExplanation(
-        read_files=found.files,
-        read_bytes=found.bytes,
-        write_files=found.writes,
-        delete_files=found.deletes,
-        delete_bytes=found.deletes_bytes,
-        versions=found.versions,
-        seconds=None if found.length is None else round(found.length.total_seconds(), 1),
-        core_seconds=None if found.core_seconds is None else round(found.core_seconds, 1),
-        runs=found.runs,
-        basis=found.basis,
+        read_files=forecast.files,
+        read_bytes=forecast.bytes,
+        write_files=forecast.writes,
+        delete_files=forecast.deletes,
+        delete_bytes=forecast.deletes_bytes,
+        versions=forecast.versions,
+        seconds=None if forecast.length is None else round(forecast.length.total_seconds(), 1),
+        core_seconds=None if forecast.core_seconds is None else round(forecast.core_seconds, 1),
+        runs=forecast.runs,
+        basis=forecast.basis,
     )
 
 
@@ -404,21 +404,25 @@ def _run(run: Run) -> PastRun:
 def past_written_out(past: PastExplanation) -> str:
     """Return the explanation of a moment as text, without a line break at its end."""
     lines = [printable(f"{past.table}  at {past.at:%Y-%m-%d %H:%M:%S %Z}".rstrip())]
-    for service, known in past.services.items():
-        lines += ["", service, *(f"  {about:<{_WIDTH}}{printable(says)}".rstrip() for about, says in _said(known))]
+    for service, explanation in past.services.items():
+        lines += [
+            "",
+            service,
+            *(f"  {about:<{_WIDTH}}{printable(says)}".rstrip() for about, says in _past_lines(explanation)),
+        ]
     if not past.services:
         lines.append("\nnothing is known of that moment: no decision is kept from before it")
     return "\n".join(lines)
 
 
-def _said(known: PastServiceExplanation) -> Sequence[tuple[str, str]]:
+def _past_lines(explanation: PastServiceExplanation) -> Sequence[tuple[str, str]]:
     lines = []
-    if (decision := known.decision) is not None:
+    if (decision := explanation.decision) is not None:
         lines.append((_SAYS.get(decision.decision, decision.decision), decision.reason))
         lines += [("", f"remedy: {decision.remedy}")] if decision.remedy else []
         until = "still" if decision.until is None else f"until {decision.until:%Y-%m-%d %H:%M:%S}"
         lines.append(("held", f"since {decision.since:%Y-%m-%d %H:%M:%S}, {until}"))
-    for run in known.runs:
+    for run in explanation.runs:
         end = "it is active" if run.ended_at is None else f"ended at {run.ended_at:%H:%M:%S}: {run.outcome}"
         lines.append(("run", f"{run.id}, {'queued' if run.started_at is None else 'started'}; {end}"))
     return lines

@@ -47,7 +47,7 @@ def explain_dry_run(
 ) -> DryRunExplanation:
     """Return the answer to a dry run. `active` is the run of the service that has not ended."""
     begins = active is None and isinstance(decision, Due)
-    found = forecast_explained(forecast)
+    forecast_body = forecast_explained(forecast)
     instant = decision.instant if isinstance(decision, Due | WouldRun) else None
     return DryRunExplanation(
         table=table,
@@ -59,8 +59,8 @@ def explain_dry_run(
         remedy=remedy_of(decision),
         instant=instant,
         active_run=None if active is None else active.id,
-        forecast=found,
-        says=_in_words(service, decision, active, instant, found),
+        forecast=forecast_body,
+        says=_in_words(service, decision, active, instant, forecast_body),
     )
 
 

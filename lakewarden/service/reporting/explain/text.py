@@ -167,8 +167,8 @@ def _service(name: str, explanation: TableExplanation) -> _Lines:
     yield "spark", session + source("spark")
     if service.backlog is not None:
         yield "backlog", _backlog(service.backlog)
-    if service.forecast is not None and (said := forecast_in_words(service.forecast)):
-        yield "a run now", said
+    if service.forecast is not None and (words := forecast_in_words(service.forecast)):
+        yield "a run now", words
     for note in service.notes:
         yield "note", note
     for plan in service.pending:
@@ -209,16 +209,16 @@ def _backlog(backlog: BacklogExplanation) -> str:
     return "; ".join(fact for fact in facts if fact is not None)
 
 
-def forecast_in_words(found: ForecastExplanation) -> str:
+def forecast_in_words(forecast: ForecastExplanation) -> str:
     """Return what a run would do now, in words. It is empty if nothing is known."""
-    read = _amount(found.read_files, found.read_bytes)
-    deleted = _amount(found.delete_files, found.delete_bytes)
+    read = _amount(forecast.read_files, forecast.read_bytes)
+    deleted = _amount(forecast.delete_files, forecast.delete_bytes)
     facts = [
         None if read is None else f"reads {read}",
-        None if found.write_files is None else f"writes {_counted(found.write_files, 'file')}",
+        None if forecast.write_files is None else f"writes {_counted(forecast.write_files, 'file')}",
         None if deleted is None else f"deletes {deleted}",
-        _versions(found.versions),
-        _effort(found),
+        _versions(forecast.versions),
+        _effort(forecast),
     ]
     return "; ".join(fact for fact in facts if fact is not None)
 
@@ -230,16 +230,16 @@ def _versions(versions: int | None) -> str | None:
 
 
 def _amount(files: int | None, content: int | None) -> str | None:
-    known = [None if files is None else _counted(files, "file"), None if content is None else size(content)]
-    return ", ".join(one for one in known if one is not None) or None
+    amounts = [None if files is None else _counted(files, "file"), None if content is None else size(content)]
+    return ", ".join(amount for amount in amounts if amount is not None) or None
 
 
-def _effort(found: ForecastExplanation) -> str:
-    if found.seconds is None:
+def _effort(forecast: ForecastExplanation) -> str:
+    if forecast.seconds is None:
         return "no past: how long it takes is not known"
-    cores = "" if found.core_seconds is None else f", {found.core_seconds:g} core-seconds"
-    of = "this table" if found.basis is Basis.OWN else "other tables of its format"
-    return f"about {span(found.seconds)}{cores} (from {_counted(found.runs, 'run')} of {of})"
+    cores = "" if forecast.core_seconds is None else f", {forecast.core_seconds:g} core-seconds"
+    of = "this table" if forecast.basis is Basis.OWN else "other tables of its format"
+    return f"about {span(forecast.seconds)}{cores} (from {_counted(forecast.runs, 'run')} of {of})"
 
 
 def _plan(plan: PlanExplanation, now: datetime) -> str:

@@ -86,9 +86,9 @@ def active_runs(runs: Iterable[Run], services: Collection[Service], *, now: date
         counts[run.service, run.state] += 1
         if run.state is RunState.QUEUED:
             first[run.service] = min(run.created_at, first.get(run.service, run.created_at))
-    known = sorted({*services, *(service for service, _ in counts)})
+    names = sorted({*services, *(service for service, _ in counts)})
     active = GaugeMetricFamily("lakewarden_active_runs", "Runs that have not ended.", labels=("service", "run_state"))
-    for service, state in product(known, _ACTIVE):
+    for service, state in product(names, _ACTIVE):
         active.add_metric([service, state.lower()], counts[service, state])
     yield active
     oldest = GaugeMetricFamily(
@@ -96,7 +96,7 @@ def active_runs(runs: Iterable[Run], services: Collection[Service], *, now: date
         "Time since the oldest run in the queue was requested. 0 if none is queued.",
         labels=("service",),
     )
-    for service in known:
+    for service in names:
         age = (now - first[service]).total_seconds() if service in first else 0.0
         oldest.add_metric([service], max(0.0, age))
     yield oldest

@@ -46,7 +46,7 @@ class DiscoveryMetrics(Listener):
     def __init__(self, registry: CollectorRegistry, sources: Iterable[str]) -> None:
         """Create the counter of each source."""
         self._poll_failures = Counter("lakewarden_poll_failures", "Polls of tables that failed.", registry=registry)
-        self._found = Gauge(
+        self._listed = Gauge(
             "lakewarden_discovery_tables",
             "Tables that the last listing of a catalog returned.",
             ["source"],
@@ -73,11 +73,11 @@ class DiscoveryMetrics(Listener):
         for source in sources:
             self._failures.labels(source)
 
-    def discovered(self, source: str, found: FoundTables) -> None:
+    def discovered(self, source: str, listing: FoundTables) -> None:
         """Show how many tables were found, and how many could not be listed or registered."""
-        self._found.labels(source).set(len(found.tables))
-        self._unlisted.labels(source).set(len(found.unlisted))
-        self._unregistered.labels(source).set(len(found.refused))
+        self._listed.labels(source).set(len(listing.tables))
+        self._unlisted.labels(source).set(len(listing.unlisted))
+        self._unregistered.labels(source).set(len(listing.refused))
 
     def discovery_failed(self, source: str, reason: str) -> None:
         """Count a failed listing."""

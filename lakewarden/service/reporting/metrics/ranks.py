@@ -16,12 +16,12 @@ _SIGNS = {
 """What an operator has to act on. A lock that was disproved has the value -1."""
 
 
-def rank_of(seen: Figures, known: Figures) -> Rank:
+def rank_of(seen: Figures, stored_figures: Figures) -> Rank:
     """Return first what an operator has to act on, then how long the oldest plan is pending, then the backlog in bytes,
     then the commits since the services ran.
     """
     waiting, first, size, commits = 0.0, float("inf"), 0.0, 0.0
-    for figures in (known, seen):
+    for figures in (stored_figures, seen):
         for (family, _), value in figures.pairs():
             waiting += max(0.0, _sign(family) * value)
             if family is of.FIRST_PENDING:

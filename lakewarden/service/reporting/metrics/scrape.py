@@ -51,7 +51,7 @@ class Scrape(Collector):
         yield from fleet.backlogs(list(zip(statuses, seen, strict=True)), now=now)
         yield from fleet.decisions(statuses)
         services = {service for status in statuses for service in status.table.policies}
-        yield from fleet.active_runs((run for one in statuses for run in one.active), services, now=now)
+        yield from fleet.active_runs((run for status in statuses for run in status.active), services, now=now)
         yield from self._failures.collected([status.table.id for status in statuses])
         yield from self._daemon()
 
@@ -61,15 +61,15 @@ class Scrape(Collector):
         for status in statuses:
             if status.view is None:
                 continue
-            known = self._measured.get(status.table.id)
+            entry = self._measured.get(status.table.id)
             measured[status.table.id] = (
-                known
-                if known is not None and known[0] is status.view
+                entry
+                if entry is not None and entry[0] is status.view
                 else (status.view, seen_in(status.view, status.table))
             )
         self._measured = measured
         nothing = Figures()
-        return [found[1] if (found := measured.get(status.table.id)) else nothing for status in statuses]
+        return [pair[1] if (pair := measured.get(status.table.id)) else nothing for status in statuses]
 
     def _tables(self, statuses: Sequence[TableStatus], seen: Sequence[Figures]) -> Iterator[Metric]:
         ago = self._plane.polled_ago
@@ -131,18 +131,18 @@ def tasks(progress: Collection[RunProgress]) -> Iterator[Metric]:
         "Spark tasks of the runs that workers carry out now, of the jobs that have begun.",
         labels=["state"],
     )
-    done = sum(one.done.tasks_done for one in progress)
-    active = sum(one.done.tasks_active for one in progress)
+    done = sum(run.done.tasks_done for run in progress)
+    active = sum(run.done.tasks_active for run in progress)
     counted.add_metric(["done"], done)
     counted.add_metric(["active"], active)
-    counted.add_metric(["waiting"], max(0, sum(one.done.tasks for one in progress) - done - active))
+    counted.add_metric(["waiting"], max(0, sum(run.done.tasks for run in progress) - done - active))
     yield counted
 
 
-def _replicas(known: Sequence[ReplicaStatus]) -> Iterator[Metric]:
+def _replicas(statuses: Sequence[ReplicaStatus]) -> Iterator[Metric]:
     owned = GaugeMetricFamily("lakewarden_tables_owned", "Tables that this replica owns.")
-    owned.add_metric([], sum(replica.tables for replica in known if replica.here))
+    owned.add_metric([], sum(replica.tables for replica in statuses if replica.here))
     yield owned
     replicas = GaugeMetricFamily("lakewarden_replicas", "Replicas on the store with a valid lease.")
-    replicas.add_metric([], sum(replica.alive for replica in known))
+    replicas.add_metric([], sum(replica.alive for replica in statuses))
     yield replicas

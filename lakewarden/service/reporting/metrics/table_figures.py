@@ -62,9 +62,9 @@ def _seen_in(view: TableView, table: Table) -> Iterator[tuple[Key, float]]:
     for service in sorted(table.policies):
         yield from _of_service(view, service, pending.get(service, []))
     for figure, family in _PILES:
-        known = [count for backlog in view.backlogs.values() if (count := getattr(backlog, figure)) is not None]
-        if known:
-            yield _key(family), max(known)
+        counts = [count for backlog in view.backlogs.values() if (count := getattr(backlog, figure)) is not None]
+        if counts:
+            yield _key(family), max(counts)
     for inner in view.inner:
         yield _key(of.INNER_COMMITS, inner.name), inner.commits
     for service, since in view.unseen_since.items():
@@ -124,7 +124,7 @@ _KEYS: dict[tuple[Family, str], Key] = {}
 
 def _key(family: Family, label: str = "") -> Key:
     """Return the one key of a series, so that equal keys are one object."""
-    known = _KEYS.get((family, label))
-    if known is None:
-        known = _KEYS[family, label] = (family, (str(label),) if family.labels else ())
-    return known
+    key = _KEYS.get((family, label))
+    if key is None:
+        key = _KEYS[family, label] = (family, (str(label),) if family.labels else ())
+    return key

@@ -51,7 +51,7 @@ class WriterFailures(Listener):
             "Writes that failed. `near_us` is true if one met a plan or a commit of Lakewarden.",
             labels=("table", "near_us"),
         )
-        known = sorted({*named, *(name for name, _ in counts)})
-        for name, near_us in product(known, (True, False)):
+        names = sorted({*named, *(name for name, _ in counts)})
+        for name, near_us in product(names, (True, False)):
             metric.add_metric([printable(name), str(near_us).lower()], counts.get((name, near_us), 0))
         yield metric

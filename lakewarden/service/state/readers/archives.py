@@ -73,24 +73,24 @@ class ArchiveReaders:
             raise UnknownError(f"the reader of the archive of {table.id} answered nothing")
         return answer.page
 
-    def _answer(self, asked: ArchiveRequest) -> ArchiveAnswer:
+    def _answer(self, request: ArchiveRequest) -> ArchiveAnswer:
         until = time.monotonic() + self._timeout.total_seconds()
         try:
             with _process(self._command) as channel:
                 _limit(channel, until)
-                channel.sendall(framed(self._hello) + framed(asked))
+                channel.sendall(framed(self._hello) + framed(request))
                 frames = Frames()
                 while (content := frames.next()) is None:
                     _limit(channel, until)
                     received = channel.recv(_RECEIVE_BYTES)
                     if not received:
-                        raise UnknownError(f"reading the archive of {asked.table.id} ended the process that read it")
+                        raise UnknownError(f"reading the archive of {request.table.id} ended the process that read it")
                     frames.feed(received)
         except TimeoutError:
             seconds = self._timeout.total_seconds()
-            raise TemporaryError(f"the archive of {asked.table.id} was not read within {seconds:.0f} s") from None
+            raise TemporaryError(f"the archive of {request.table.id} was not read within {seconds:.0f} s") from None
         except OSError as error:
-            raise TemporaryError(f"no process that reads the archive of {asked.table.id} can be started") from error
+            raise TemporaryError(f"no process that reads the archive of {request.table.id} can be started") from error
         answer = checked(content)
         if not isinstance(answer, ArchiveAnswer):
             raise UnknownError(f"a reader sent a {type(answer).__name__}")

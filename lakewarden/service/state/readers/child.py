@@ -84,9 +84,9 @@ class ReaderProcess:
         """Whether bytes wait until its socket takes them."""
         return bool(self._outgoing)
 
-    def knows(self, asked: ObservationRequest) -> bool:
+    def knows(self, request: ObservationRequest) -> bool:
         """Whether it remembers the observation that the requester keeps of the table."""
-        return asked.known is not None and self._knows.get(asked.table.id) == asked.known
+        return request.known is not None and self._knows.get(request.table.id) == request.known
 
     def remembers(self, tables: Collection[TableId]) -> bool:
         """Whether it remembers one of these tables."""
@@ -97,15 +97,15 @@ class ReaderProcess:
         if not self.requests:
             self._heard_at = time.monotonic()
         polls, others, new = [], [], []
-        for asked in requests:
-            ticket, table, anew, full, known, _ = asked
-            self.requests[ticket] = asked
-            if known is not None and self._knows.get(table.id) == known:
+        for request in requests:
+            ticket, table, anew, full, base, _ = request
+            self.requests[ticket] = request
+            if base is not None and self._knows.get(table.id) == base:
                 if not anew and not full:
-                    polls.append((ticket, table.id, known))
+                    polls.append((ticket, table.id, base))
                     continue
-                asked = asked._replace(previous=None)  # noqa: PLW2901 - the process remembers it
-            others.append((table.id, asked._replace(table=_TOLD)))
+                request = request._replace(previous=None)  # noqa: PLW2901 - the process remembers it
+            others.append((table.id, request._replace(table=_TOLD)))
             if table.id not in self._tables:
                 self._tables.add(table.id)
                 new.append(table)
@@ -155,24 +155,26 @@ class ReaderProcess:
                 raise UnknownError(f"a reader sent a {type(answers).__name__}")
             yield answers
 
-    def drop(self, asked: ObservationRequest) -> None:
+    def drop(self, request: ObservationRequest) -> None:
         """Wait no longer for the answer to a request."""
-        self.requests.pop(asked.ticket, None)
+        self.requests.pop(request.ticket, None)
 
     def answered(self, ticket: int, *, read: bool) -> ObservationRequest | None:
         """Note an answer. Return its request, or None if the answer is no longer waited for."""
-        asked = self.requests.pop(ticket, None)
-        if asked is not None and read:
-            self._knows[asked.table.id] = ticket
-        elif asked is not None and asked.previous is not None and asked.known is not None:
-            self._knows[asked.table.id] = asked.known
-        return asked
+        request = self.requests.pop(ticket, None)
+        if request is not None and read:
+            self._knows[request.table.id] = ticket
+        elif request is not None and request.previous is not None and request.known is not None:
+            self._knows[request.table.id] = request.known
+        return request
 
     def under_way(self) -> list[tuple[ObservationRequest, float]]:
         """Return the awaited requests that it is working on, with the seconds since it began each."""
         now = time.monotonic()
         return [
-            (self.requests[one.ticket], now - one.at) for one in self._board.under_way() if one.ticket in self.requests
+            (self.requests[work.ticket], now - work.at)
+            for work in self._board.under_way()
+            if work.ticket in self.requests
         ]
 
     def is_silent(self, seconds: float) -> bool:
@@ -182,10 +184,10 @@ class ReaderProcess:
     def take_back_what_is_not_begun(self, *, before: int) -> list[ObservationRequest]:
         """Return the requests that it has not begun, and make it skip them. All tickets are less than `before`."""
         self._board.skip_before(before)
-        begun = {one.ticket for one in self._board.under_way()}
-        waiting = [asked for ticket, asked in self.requests.items() if ticket not in begun]
-        for asked in waiting:
-            del self.requests[asked.ticket]
+        begun = {work.ticket for work in self._board.under_way()}
+        waiting = [request for ticket, request in self.requests.items() if ticket not in begun]
+        for request in waiting:
+            del self.requests[request.ticket]
         return waiting
 
     def take_back_all(self) -> list[ObservationRequest]:

@@ -31,8 +31,8 @@ class QuickLane:
     def ask(self, requests: Sequence[ObservationRequest], *, now: datetime) -> list[ObservationRequest]:
         """Send requests to their processes. Return those for which there is no process."""
         by_place: dict[int, list[ObservationRequest]] = {}
-        for asked in requests:
-            by_place.setdefault(zlib.crc32(asked.table.id.encode()) % len(self._places), []).append(asked)
+        for request in requests:
+            by_place.setdefault(zlib.crc32(request.table.id.encode()) % len(self._places), []).append(request)
         left = []
         for place, those in by_place.items():
             child = self._places[place] = self._places[place] or self._children.start(threads=1)
@@ -89,37 +89,37 @@ class SlowLane:
 
     def ask(self, requests: list[ObservationRequest]) -> None:
         """Make observations as soon as a process is free. Their tables are read here from now on."""
-        self._tables.update(asked.table.id for asked in requests)
+        self._tables.update(request.table.id for request in requests)
         self._queue.extend(requests)
 
     def take_over(self, child: ReaderProcess) -> None:
         """Take over a process with its current observation."""
-        self._tables.update(asked.table.id for asked in child.requests.values())
+        self._tables.update(request.table.id for request in child.requests.values())
         self._processes.append(child)
 
-    def blame(self, asked: ObservationRequest) -> None:
+    def blame(self, request: ObservationRequest) -> None:
         """Note that the reading of a table ended its process."""
-        self._tables.add(asked.table.id)
-        self._harmful.add(asked.table.id)
+        self._tables.add(request.table.id)
+        self._harmful.add(request.table.id)
 
-    def answered(self, child: ReaderProcess, asked: ObservationRequest, *, well: bool) -> None:
+    def answered(self, child: ReaderProcess, request: ObservationRequest, *, well: bool) -> None:
         """Note that an observation has ended by itself.
 
         If its process remembered the table, a quick observation proves nothing. Another process would have to read all
         again.
         """
-        remembered = asked.ticket in self._remembered
-        self._remembered.discard(asked.ticket)
-        if asked.table.id not in self._tables:
+        remembered = request.ticket in self._remembered
+        self._remembered.discard(request.ticket)
+        if request.table.id not in self._tables:
             return
-        self._harmful.discard(asked.table.id)
+        self._harmful.discard(request.table.id)
         if (
             well
             and not remembered
             and child in self._processes
             and time.monotonic() - child.asked_at < self._timeout / 2
         ):
-            self._tables.discard(asked.table.id)
+            self._tables.discard(request.table.id)
 
     def forget(self, table: TableId) -> None:
         """Forget a table."""
@@ -133,28 +133,29 @@ class SlowLane:
     def hand_out(self, *, now: datetime) -> list[ObservationRequest]:
         """Begin the requests that can be begun. Return those for which no process can be started."""
         left = []
-        while (asked := self._next()) is not None:
-            self._queue.remove(asked)
+        while (request := self._next()) is not None:
+            self._queue.remove(request)
             idle = sorted(
-                (process for process in self._processes if not process.requests), key=lambda one: not one.knows(asked)
+                (process for process in self._processes if not process.requests),
+                key=lambda reader: not reader.knows(request),
             )
             child = idle[0] if idle else self._children.start(threads=1)
             if child is None:
-                left.append(asked)
+                left.append(request)
                 continue
             if not idle:
                 self._processes.append(child)
-            if child.knows(asked):
-                self._remembered.add(asked.ticket)
-            child.ask([asked], now=now)
+            if child.knows(request):
+                self._remembered.add(request.ticket)
+            child.ask([request], now=now)
         return left
 
     def overdue(self) -> list[tuple[ReaderProcess, ObservationRequest, float]]:
         """Return the processes with an observation to give up, with that request and how many seconds it took."""
-        busy = [(child, *one) for child in self._processes for one in child.under_way()]
-        too_long = [one for one in busy if one[2] > self._deadline]
-        beyond = sorted(busy, key=lambda one: -one[2])[: max(0, len(busy) - MOST)]
-        return too_long + [one for one in beyond if one not in too_long]
+        busy = [(child, *pair) for child in self._processes for pair in child.under_way()]
+        too_long = [entry for entry in busy if entry[2] > self._deadline]
+        beyond = sorted(busy, key=lambda entry: -entry[2])[: max(0, len(busy) - MOST)]
+        return too_long + [entry for entry in beyond if entry not in too_long]
 
     def leave(self, child: ReaderProcess) -> bool:
         """Remove a process from this lane. Return whether it was in it."""
@@ -176,10 +177,10 @@ class SlowLane:
         return unused or idle[: max(0, len(self._processes) - PROCESSES)]
 
     def _next(self) -> ObservationRequest | None:
-        busy = [asked for child in self._processes for asked in child.requests.values()]
+        busy = [request for child in self._processes for request in child.requests.values()]
         if len(busy) >= PROCESSES:
             return None
-        room_for_harm = sum(asked.table.id in self._harmful for asked in busy) < PROCESSES - 1
+        room_for_harm = sum(request.table.id in self._harmful for request in busy) < PROCESSES - 1
         return next((a for a in self._queue if room_for_harm or a.table.id not in self._harmful), None)
 
 
@@ -256,21 +257,21 @@ class RemoteLane:
 
     def _fitting(self, child: ReaderProcess) -> list[ObservationRequest]:
         in_flight = Counter(
-            place_of(asked.table.location) for process in self._processes() for asked in process.requests.values()
+            place_of(request.table.location) for process in self._processes() for request in process.requests.values()
         )
-        alone = len({*in_flight, *(place_of(asked.table.location) for asked in self._queue)}) == 1
+        alone = len({*in_flight, *(place_of(request.table.location) for request in self._queue)}) == 1
         most = _FOR_EACH_THREAD * self._threads if alone else max(1, self._threads // 2)
-        stalled = {place_of(asked.table.location) for process in self._processes() for asked in _stalled(process)}
+        stalled = {place_of(request.table.location) for process in self._processes() for request in _stalled(process)}
         room = _FOR_EACH_THREAD * self._threads - len(child.requests)
         given, left = [], deque[ObservationRequest]()
-        for asked in self._queue:
-            store = place_of(asked.table.location)
+        for request in self._queue:
+            store = place_of(request.table.location)
             if room <= 0 or in_flight[store] >= (_OF_A_STALLED_STORE if store in stalled else most):
-                left.append(asked)
+                left.append(request)
                 continue
             in_flight[store] += 1
             room -= 1
-            given.append(asked)
+            given.append(request)
         self._queue = left
         return given
 
@@ -287,7 +288,7 @@ class RemoteLane:
 
 
 def _stalled(child: ReaderProcess) -> list[ObservationRequest]:
-    return [asked for asked, age in child.under_way() if age > STALLED_SECONDS]
+    return [request for request, age in child.under_way() if age > STALLED_SECONDS]
 
 
 def is_remote(table: Table) -> bool:

@@ -63,9 +63,9 @@ class InlineReaders:
 
     def begin(self, requests: Sequence[ObservationRequest]) -> None:
         """Observe the tables, and answer."""
-        for asked in requests:
-            answer = self._observer.observe(asked, now=self._clock.now())
-            self._answered(Answers((asked.ticket,)) if answer is None else Answers(others=(answer,)))
+        for request in requests:
+            answer = self._observer.observe(request, now=self._clock.now())
+            self._answered(Answers((request.ticket,)) if answer is None else Answers(others=(answer,)))
 
     def forget(self, table: TableId) -> None:
         """Forget a table."""

@@ -142,17 +142,17 @@ class ProcessReaders:
     def _take_in(self) -> None:
         quick, now = [], self._clock.now()
         while self._incoming:
-            asked = self._incoming.popleft()
-            if not isinstance(asked, ObservationRequest):
-                self._let_go(asked)
+            message = self._incoming.popleft()
+            if not isinstance(message, ObservationRequest):
+                self._let_go(message)
                 continue
-            self._newest = max(self._newest, asked.ticket)
-            if self._slow.is_for(asked.table.id):
-                self._slow.ask([asked])
-            elif is_remote(asked.table):
-                self._remote.ask([asked])
+            self._newest = max(self._newest, message.ticket)
+            if self._slow.is_for(message.table.id):
+                self._slow.ask([message])
+            elif is_remote(message.table):
+                self._remote.ask([message])
             else:
-                quick.append(asked)
+                quick.append(message)
         self._not_started(self._quick.ask(quick, now=now))
 
     def _let_go(self, table: TableId) -> None:
@@ -190,24 +190,24 @@ class ProcessReaders:
         """Pass on the answers that are awaited."""
         unchanged, others = [], []
         for ticket in answers.unchanged:
-            asked = child.answered(ticket, read=False)
-            if asked is not None:
+            request = child.answered(ticket, read=False)
+            if request is not None:
                 unchanged.append(ticket)
-                self._slow.answered(child, asked, well=True)
+                self._slow.answered(child, request, well=True)
         for answer in answers.others:
-            asked = child.answered(answer.ticket, read=answer.observation is not None)
-            if asked is not None:
+            request = child.answered(answer.ticket, read=answer.observation is not None)
+            if request is not None:
                 others.append(answer)
-                self._slow.answered(child, asked, well=answer.failure is None)
+                self._slow.answered(child, request, well=answer.failure is None)
                 if answers.ends:
                     child.has_swelled = True
-                    self._slow.blame(asked)
+                    self._slow.blame(request)
                     self._ended(EndReason.SWELLED)
         if unchanged or others:
             self._answered(Answers(unchanged, others))
 
     def _fail(self, requests: Iterable[ObservationRequest], error: LakewardenError) -> None:
-        failed = [ObservationAnswer(asked.ticket, failure=ReadFailure.of(error)) for asked in requests]
+        failed = [ObservationAnswer(request.ticket, failure=ReadFailure.of(error)) for request in requests]
         if failed:
             self._answered(Answers(others=failed))
 
@@ -230,14 +230,16 @@ class ProcessReaders:
             self._again(left)
 
     def _give_up_what_is_overdue(self) -> None:
-        for child, asked, seconds in self._slow.overdue():
-            log.warning("reader_killed", table=asked.table.id, reason="observation is overdue", seconds=round(seconds))
-            self._slow.blame(asked)
+        for child, request, seconds in self._slow.overdue():
+            log.warning(
+                "reader_killed", table=request.table.id, reason="observation is overdue", seconds=round(seconds)
+            )
+            self._slow.blame(request)
             self._ended(EndReason.OVERDUE)
             self._end(child, TemporaryError(f"its metadata was not read within {seconds:.0f} s"))
-        for child, asked, seconds in self._remote.overdue():
-            child.drop(asked)
-            self._fail([asked], TemporaryError(f"its store has not answered within {seconds:.0f} s"))
+        for child, request, seconds in self._remote.overdue():
+            child.drop(request)
+            self._fail([request], TemporaryError(f"its store has not answered within {seconds:.0f} s"))
 
     def _end(self, child: ReaderProcess, why: LakewardenError) -> None:
         """End a process. Its current work has failed. Requests that it has not begun are begun elsewhere."""
@@ -250,20 +252,20 @@ class ProcessReaders:
 
     def _reap(self, child: ReaderProcess) -> None:
         """Forget a process that has died."""
-        at = [asked for asked, _ in child.under_way()]
+        at = [request for request, _ in child.under_way()]
         requests = child.take_back_all()
         how = child.how_it_ended()
         self._leave(child)
         self._children.died(child)
         if not child.has_swelled:
-            log.warning("reader_died", how=how, at=[asked.table.id for asked in at])
+            log.warning("reader_died", how=how, at=[request.table.id for request in at])
             self._ended(EndReason.DIED)
         guilty = at if self._is_proved(at, how) else []
-        for asked in guilty:
-            self._slow.blame(asked)
+        for request in guilty:
+            self._slow.blame(request)
         self._fail(guilty, UnknownError(f"reading its metadata ended the process that read it ({how})"))
-        self._slow.ask([asked for asked in at if asked not in guilty])
-        self._again(asked for asked in requests if asked not in at)
+        self._slow.ask([request for request in at if request not in guilty])
+        self._again(request for request in requests if request not in at)
 
     def _is_proved(self, at: Sequence[ObservationRequest], how: str) -> bool:
         """Whether the observation under way is to blame for a death: it was the only one.

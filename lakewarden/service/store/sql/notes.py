@@ -177,14 +177,14 @@ class SqlHistory(Database):
         """Return the decision of each service that held at a moment."""
         last = sa.select(_change.service, sa.func.max(_change.decided_at)).group_by(_change.service)
         with self._read() as connection:
-            found = []
+            changes = []
             for service, since in connection.execute(
                 last.where(_change.table_id == table, _change.decided_at <= at).order_by(_change.service)
             ).all():
                 same = (_change.table_id == table, _change.service == service, _change.decided_at == since)
                 newest = _changes().where(*same).order_by(_change.number.desc()).limit(1)
-                found.append(_changed(connection.execute(newest).one()))
-        return found
+                changes.append(_changed(connection.execute(newest).one()))
+        return changes
 
     def forget_decision_changes(self, *, before: datetime, keep: int, after: int, most: int) -> tuple[int | None, int]:
         """Look at some changes, and delete those that ended long ago or are too many."""

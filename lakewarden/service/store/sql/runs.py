@@ -32,30 +32,30 @@ class SqlRuns(Database):
         """Add a QUEUED run, or return the active one of the same (identity, service)."""
         active = sa.select(schema.runs).where(_runs.identity == run.identity, _runs.service == run.service, _OPEN)
         with self._write() as connection:
-            found = connection.execute(active).first()
-            if found is not None:
-                return _run(found)
+            row = connection.execute(active).first()
+            if row is not None:
+                return _run(row)
             adding = database.insert(connection, schema.runs).values(
                 number=database.next_number(connection), **_columns(run)
             )
             unless_there = adding.on_conflict_do_nothing(index_elements=["identity", "service"], index_where=_OPEN)
             if connection.execute(unless_there.returning(_runs.id)).first() is not None:
                 return run
-            found = connection.execute(active).first()  # another replica was faster, and its transaction has ended
-            if found is not None:
-                return _run(found)
+            row = connection.execute(active).first()  # another replica was faster, and its transaction has ended
+            if row is not None:
+                return _run(row)
         raise TemporaryError(f"the request of {run.service} on {run.table} met another", delay=timedelta(seconds=1))
 
     def take_lease(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
         """Take the lease with a higher epoch. The run is RUNNING."""
         with self._write() as connection:
-            identity = _one(connection, run).identity
+            identity = _run_by_id(connection, run).identity
             check_owns(connection, owner, location_of(identity))
             of_the_table = sa.select(schema.runs).where(_runs.identity == identity, _OPEN).order_by(_runs.number)
             for other in connection.execute(of_the_table.with_for_update()).all():
                 if other.owner not in (None, owner):
                     raise SupersededError(f"run {other.id} on the same table belongs to replica {other.owner}")
-            row = _one(connection, run)
+            row = _run_by_id(connection, run)
             if row.state is not RunState.QUEUED:
                 raise SupersededError(f"run {run} is {row.state}, not QUEUED")
             epoch = _raise_epoch(connection, row, owner=owner, at=at)
@@ -64,14 +64,14 @@ class SqlRuns(Database):
     def adopt(self, run: RunId, *, owner: ReplicaId) -> Run:
         """Take over a run that a dead owner began, with a higher epoch. The run is UNKNOWN."""
         with self._write() as connection:
-            found = _one(connection, run)
-            if found.owner is not None:
-                check_dead(connection, found.owner)
-            check_owns(connection, owner, location_of(found.identity))
-            row = _one(connection, run, hold=True)
+            before = _run_by_id(connection, run)
+            if before.owner is not None:
+                check_dead(connection, before.owner)
+            check_owns(connection, owner, location_of(before.identity))
+            row = _run_by_id(connection, run, hold=True)
             if row.state.ended or row.state is RunState.QUEUED:
                 raise SupersededError(f"run {run} is {row.state}: there is nothing to take over")
-            if row.owner != found.owner:
+            if row.owner != before.owner:
                 raise SupersededError(f"run {run} has been taken over by replica {row.owner}")
             epoch = _raise_epoch(connection, row, owner=owner, at=from_now())
             return _change(connection, run, state=RunState.UNKNOWN, owner=owner, epoch=epoch)
@@ -89,8 +89,8 @@ class SqlRuns(Database):
         figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
         """Store the progress of a run."""
-        known = None if figures is None else dict(figures)
-        news: dict[str, Any] = {"state": state, "step": step, "instant": instant, "figures": known}
+        figures_document = None if figures is None else dict(figures)
+        news: dict[str, Any] = {"state": state, "step": step, "instant": instant, "figures": figures_document}
         news |= {"executor": executor, "application": application}
         with self._write() as connection:
             row = _owned(connection, run, epoch)
@@ -133,10 +133,10 @@ class SqlRuns(Database):
         limit: int = 100,
     ) -> Sequence[Run]:
         """Return runs, the newest first."""
-        asked = {"table": table, "service": service, "states": list(states) or None, "before": before}
-        asked = {name: value for name, value in asked.items() if value is not None}
+        conditions = {"table": table, "service": service, "states": list(states) or None, "before": before}
+        conditions = {name: value for name, value in conditions.items() if value is not None}
         with self._read() as connection:
-            return [_run(row) for row in connection.execute(_newest_runs(*asked), {**asked, "limit": limit})]
+            return [_run(row) for row in connection.execute(_newest_runs(*conditions), {**conditions, "limit": limit})]
 
     def runs_at(self, table: TableId, at: datetime) -> Sequence[Run]:
         """Return the runs that were requested and had not ended."""
@@ -193,7 +193,7 @@ def _run(row: sa.Row[Any]) -> Run:
     )
 
 
-def _one(connection: sa.Connection, run: RunId, *, hold: bool = False) -> Run:
+def _run_by_id(connection: sa.Connection, run: RunId, *, hold: bool = False) -> Run:
     """Return a run. With `hold` it is locked until the transaction ends."""
     query = sa.select(schema.runs).where(_runs.id == run)
     row = connection.execute(query.with_for_update() if hold else query).first()
@@ -220,7 +220,7 @@ def _raise_epoch(connection: sa.Connection, run: Run, *, owner: ReplicaId, at: d
 
 
 def _owned(connection: sa.Connection, run: RunId, epoch: int) -> Run:
-    row = _one(connection, run, hold=True)
+    row = _run_by_id(connection, run, hold=True)
     if row.state.ended:
         raise SupersededError(f"run {run} has ended: {row.state}")
     newest = _epoch(connection, row.identity, row.service)
@@ -236,15 +236,15 @@ def _change(connection: sa.Connection, run: RunId, **news: Any) -> Run:
 
 
 @cache
-def _newest_runs(*asked: str) -> sa.Select[Any]:
+def _newest_runs(*names: str) -> sa.Select[Any]:
     """Return the query of runs with these conditions. To build it takes longer than to execute it."""
-    known = schema.runs.alias()
-    since = sa.select(known.c.number).where(known.c.id == sa.bindparam("before")).scalar_subquery()
+    alias = schema.runs.alias()
+    since = sa.select(alias.c.number).where(alias.c.id == sa.bindparam("before")).scalar_subquery()
     conditions = {
         "table": _runs.table_id == sa.bindparam("table"),
         "service": _runs.service == sa.bindparam("service"),
         "states": _runs.state.in_(sa.bindparam("states", expanding=True)),
         "before": _runs.number < since,
     }
-    query = sa.select(schema.runs).where(*(conditions[one] for one in asked))
+    query = sa.select(schema.runs).where(*(conditions[name] for name in names))
     return query.order_by(_runs.number.desc()).limit(sa.bindparam("limit"))

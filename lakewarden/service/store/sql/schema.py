@@ -172,7 +172,7 @@ decision_changes = Table(
     sqlite_autoincrement=True,  # a number is never used again
 )
 """Each holds until the next one of its table and service."""
-Index("decision_changes_by_service", *(decision_changes.c[one] for one in ("table_id", "service", "decided_at")))
+Index("decision_changes_by_service", *(decision_changes.c[column] for column in ("table_id", "service", "decided_at")))
 Index("decision_changes_by_table", decision_changes.c.table_id, decision_changes.c.number)
 
 EVERYTHING = ""

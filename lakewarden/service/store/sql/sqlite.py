@@ -48,10 +48,10 @@ def _keep_private(path: Path) -> None:
     """
     with suppress(OSError):  # the folder is not there, or another user owns the file: opening it tells
         path.touch(mode=_PRIVATE)
-    for one in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+    for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         with suppress(OSError):
-            if stat.S_IMODE(one.stat().st_mode) & ~_PRIVATE:
-                one.chmod(_PRIVATE)
+            if stat.S_IMODE(file.stat().st_mode) & ~_PRIVATE:
+                file.chmod(_PRIVATE)
 
 
 class _SameFile:
@@ -67,8 +67,10 @@ class _SameFile:
         except OSError:
             there = False
         if not there:
-            said = f"the store {self._path} was moved away or replaced under the daemon, so nothing is written to it"
-            raise AwayError(f"{said}: stop the daemon, put the file back, and start the daemon again")
+            sentence = (
+                f"the store {self._path} was moved away or replaced under the daemon, so nothing is written to it"
+            )
+            raise AwayError(f"{sentence}: stop the daemon, put the file back, and start the daemon again")
 
 
 def _configure_connection(connection: sqlite3.Connection, _record: object) -> None:

@@ -159,13 +159,15 @@ class SqlForgetting(Database):
     def _note(self, registered: Mapping[TableId, str], at: datetime) -> Iterator[int]:
         """Note the tables that are registered now, and those that only have decisions."""
         decided = sa.select(schema.decisions.c.table_id).distinct()
-        known = sa.select(_seen.table_id)
+        ids = sa.select(_seen.table_id)
         with self._write() as connection:
             newest = connection.scalar(sa.select(sa.func.max(_seen.seen_at)))
             if newest is not None and newest < at - UNSEEN_AT_LEAST:  # no replica was here to register tables
                 connection.execute(sa.update(schema.registered).values(seen_at=at))
-            unknown = connection.scalars(decided.where(schema.decisions.c.table_id.not_in(known))).all()
-            put(connection, schema.registered, [{"table_id": one, "location": "", "seen_at": at} for one in unknown])
+            unknown = connection.scalars(decided.where(schema.decisions.c.table_id.not_in(ids))).all()
+            put(
+                connection, schema.registered, [{"table_id": table, "location": "", "seen_at": at} for table in unknown]
+            )
         rows = iter([{"table_id": table, "location": place, "seen_at": at} for table, place in registered.items()])
         while some := [*islice(rows, STEP)]:
             with self._write() as connection:
@@ -206,8 +208,8 @@ class SqlForgetting(Database):
                 break
             yield 0
         with self._write() as connection:
-            known = sa.select(_seen.location)
-            connection.execute(sa.delete(schema.dirty).where(schema.dirty.c.location.not_in(known)))
+            locations = sa.select(_seen.location)
+            connection.execute(sa.delete(schema.dirty).where(schema.dirty.c.location.not_in(locations)))
         yield 0
 
     def _forget_leases(self, *, before: datetime) -> Iterator[int]:

@@ -41,7 +41,7 @@ def test_a_plan_that_is_on_the_timeline_is_blamed_for_what_met_it_alone() -> Non
 
     def blamed(*met: str) -> bool:
         failure = replace(FAILURE, met=frozenset(met))
-        return blame(failure, [plan], shown={"00000020", "00000030"}).run == plan.id
+        return blame(failure, [plan], instants={"00000020", "00000030"}).run == plan.id
 
     assert blamed("00000020")
     assert not blamed("00000030")

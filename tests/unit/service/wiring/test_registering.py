@@ -82,7 +82,7 @@ class Daemon:
             clock=ManualClock(START),
             in_force=self.in_force,
             rows=lambda: self.registrar.rows,
-            told=lambda *_: None,
+            tell=lambda *_: None,
         )
 
     def _offer(self, tables: Sequence[Table], *_: Any) -> None:
@@ -395,7 +395,7 @@ class Reloaded:
                 pools_of=self._pools_of,
                 offer=self._offer,
             ),
-            told=self._tell,
+            tell=self._tell,
         )
 
     def write(self, *lines: str) -> None:

@@ -21,7 +21,7 @@ def translated(step: Step) -> AbstractContextManager[None]:
 
 def meaning(causes: Sequence[str], _step: Step) -> LakewardenError:
     """Return the error. Files that Spark cannot read or write need an operator. Nothing of theirs is committed."""
-    told = java_errors.for_people(causes)
+    message = java_errors.for_people(causes)
     if any("cancelled" in cause for cause in causes):
         return TemporaryError("the Spark jobs of the run were cancelled")
     if any(_OLD_DATE in cause for cause in causes):
@@ -30,5 +30,5 @@ def meaning(causes: Sequence[str], _step: Step) -> LakewardenError:
             "not say whether they count by the Julian calendar"
         )
     if any(_NO_SPACE in cause for cause in causes):
-        return TemporaryError(told, delay=timedelta(minutes=5))
-    return PermanentError(told)
+        return TemporaryError(message, delay=timedelta(minutes=5))
+    return PermanentError(message)

@@ -58,8 +58,8 @@ def end_exchange(table: str, home: str, reach: Reach = lambda _: None, *, relist
     place, staged = f"{table}/{record.partition}", f"{home}/{STAGED_FOLDER}"
     try:
         published = _decided(place, staged, home, record, reach)
-    except NoFileError as found:
-        raise PermanentError(f"{found}: move it into {place} and let the next run go on") from found
+    except NoFileError as error:
+        raise PermanentError(f"{error}: move it into {place} and let the next run go on") from error
     except FileNotFoundError as gone:
         raise PermanentError(f"{gone.filename} is missing: put {place} back, or move {home} away") from gone
     if record.is_drop and record.listed and not published:
@@ -70,24 +70,24 @@ def end_exchange(table: str, home: str, reach: Reach = lambda _: None, *, relist
 
 def _decided(place: str, staged: str, home: str, record: ExchangeRecord, reach: Reach) -> bool:
     try:
-        found = entries(staged)
+        files = entries(staged)
     except FileNotFoundError:  # it was emptied before the kill
         return record.progress is ExchangeProgress.PUBLISHED
     if record.is_drop:
         return _dropped(place, staged, home, record, reach)
     if record.progress is ExchangeProgress.STAGED:
-        if not was_exchanged(record, found):
-            _delete_new(staged, found, record)
+        if not was_exchanged(record, files):
+            _delete_new(staged, files, record)
             return False
-        if (why := why_not(record, found)) is not None:
+        if (why := why_not(record, files)) is not None:
             log.warning("exchange_taken_back", partition=printable(record.partition), reason=why)
             exchange(place, staged)
             sync_both(place, staged)
             back = entries(staged)
-            _move_late(place, staged, back, known=record.new)
+            _move_late(place, staged, back, apart_from=record.new)
             _delete_new(staged, entries(staged), record)
             return False
-        _move_late(place, staged, found, known=record.old)
+        _move_late(place, staged, files, apart_from=record.old)
         records.write(home, record.model_copy(update={"progress": ExchangeProgress.PUBLISHED}))
         reach(Point.PUBLISHED)
     _delete_old(place, staged, record, reach)
@@ -97,8 +97,8 @@ def _decided(place: str, staged: str, home: str, record: ExchangeRecord, reach: 
 def _dropped(place: str, staged: str, home: str, record: ExchangeRecord, reach: Reach) -> bool:
     """Delete a partition that was moved away, if it is as it was seen. Else put it back."""
     if record.progress is ExchangeProgress.STAGED:
-        found = entries(staged)
-        if found != record.old:
+        files = entries(staged)
+        if files != record.old:
             log.warning("drop_taken_back", partition=printable(record.partition))
             _put_back(place, staged)
             return False
@@ -113,31 +113,31 @@ def _put_back(place: str, staged: str) -> None:
     try:
         move(staged, place)
     except FileExistsError:
-        _move_late(place, staged, entries(staged), known={})
+        _move_late(place, staged, entries(staged), apart_from={})
         os.rmdir(staged)  # noqa: PTH106 - a location, as all paths of this package
 
 
-def was_exchanged(record: ExchangeRecord, found: Mapping[str, Entry]) -> bool:
+def was_exchanged(record: ExchangeRecord, files: Mapping[str, Entry]) -> bool:
     """Whether the folder that held the new files holds the old ones now. Pure.
 
     New files have names that no other file has, and are deleted last. An empty folder has nothing left to exchange.
     """
-    return bool(found) and record.made.isdisjoint(found)
+    return bool(files) and record.made.isdisjoint(files)
 
 
-def why_not(record: ExchangeRecord, found: Mapping[str, Entry]) -> str | None:
+def why_not(record: ExchangeRecord, files: Mapping[str, Entry]) -> str | None:
     """Return why the old files are not those that were rewritten; None if they are. Pure."""
     for name, entry in record.old.items():
-        if name not in found:
+        if name not in files:
             return f"{printable(name)} was removed meanwhile"
-        if found[name] != entry:
+        if files[name] != entry:
             return f"{printable(name)} was changed meanwhile"
     return None
 
 
-def _move_late(place: str, staged: str, found: Mapping[str, Entry], *, known: Mapping[str, Entry]) -> None:
+def _move_late(place: str, staged: str, files: Mapping[str, Entry], *, apart_from: Mapping[str, Entry]) -> None:
     """Move what a writer has added to the folder that is no longer the partition."""
-    late = sorted(found.keys() - known.keys())
+    late = sorted(files.keys() - apart_from.keys())
     if late and not os.path.isdir(place):  # noqa: PTH112 - a location, as all paths of this package
         os.mkdir(place)  # noqa: PTH102 - as above
     for name in late:
@@ -152,11 +152,11 @@ def _move_late(place: str, staged: str, found: Mapping[str, Entry], *, known: Ma
         sync_folder(place)
 
 
-def _delete_new(staged: str, found: Mapping[str, Entry], record: ExchangeRecord) -> None:
+def _delete_new(staged: str, files: Mapping[str, Entry], record: ExchangeRecord) -> None:
     """Delete the new files: first those that are also in the partition, so that a kill leaves what tells them."""
-    for name in sorted(found, key=lambda name: (name in record.made, name)):
+    for name in sorted(files, key=lambda name: (name in record.made, name)):
         ours = record.new.get(name)
-        if ours is None or found[name].inode != ours.inode or (name in record.made and found[name] != ours):
+        if ours is None or files[name].inode != ours.inode or (name in record.made and files[name] != ours):
             raise PermanentError(f"{staged}/{name} is of no run of ours: move it away")
         os.unlink(f"{staged}/{name}")  # noqa: PTH108 - a location, as all paths of this package
     os.rmdir(staged)  # noqa: PTH106 - as above
@@ -167,10 +167,10 @@ def _delete_old(place: str, staged: str, record: ExchangeRecord, reach: Reach) -
     came.
     """
     for _ in range(_MOST_LOOKS):
-        found = entries(staged)
-        _move_late(place, staged, found, known=record.old)
-        for name in sorted(found.keys() & record.old.keys()):
-            if found[name] != record.old[name]:
+        files = entries(staged)
+        _move_late(place, staged, files, apart_from=record.old)
+        for name in sorted(files.keys() & record.old.keys()):
+            if files[name] != record.old[name]:
                 raise PermanentError(f"{staged}/{name} has changed since it was rewritten: look at its rows")
             os.unlink(f"{staged}/{name}")  # noqa: PTH108 - a location, as all paths of this package
             reach(Point.DELETING)

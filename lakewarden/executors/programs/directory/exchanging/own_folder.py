@@ -37,7 +37,7 @@ class OwnFolder:
         """
         if not self._place.is_dir() or self._place.is_symlink():
             return 0
-        homes = sorted(one for one in self._place.iterdir() if not one.is_symlink())
+        homes = sorted(home for home in self._place.iterdir() if not home.is_symlink())
         return sum(self._is_ended(str(home), reach) for home in homes)
 
     def _is_ended(self, home: str, reach: Reach) -> bool:

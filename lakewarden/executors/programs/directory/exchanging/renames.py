@@ -28,9 +28,9 @@ def is_of_one_place(error: OSError) -> bool:
     return error.errno in _OF_ONE_PLACE
 
 
-def exchange(one: str, other: str) -> None:
+def exchange(folder: str, other: str) -> None:
     """Let two folders of one disk change their places. Raises PermanentError where the disk cannot, and OSError."""
-    _rename(one, other, _EXCHANGE, what="exchange two folders in one act")
+    _rename(folder, other, _EXCHANGE, what="exchange two folders in one act")
 
 
 def move(source: str, target: str) -> None:
@@ -87,16 +87,16 @@ def entries(folder: str) -> Mapping[str, Entry]:
     """Return the files of a folder. Raises FileNotFoundError without it, NoFileError if a folder or a link lies in
     it.
     """
-    found = {}
+    files = {}
     with os.scandir(folder) as listed:
-        for one in listed:
-            told = one.stat(follow_symlinks=False)
-            if not stat.S_ISREG(told.st_mode):
-                raise NoFileError(f"{one.name} in {folder} is no file")
-            found[one.name] = entry_of(told)
-    return found
+        for entry in listed:
+            status = entry.stat(follow_symlinks=False)
+            if not stat.S_ISREG(status.st_mode):
+                raise NoFileError(f"{entry.name} in {folder} is no file")
+            files[entry.name] = entry_of(status)
+    return files
 
 
-def entry_of(told: os.stat_result) -> Entry:
+def entry_of(status: os.stat_result) -> Entry:
     """Return a file by what the kernel tells of it."""
-    return Entry(size=told.st_size, mtime_ns=told.st_mtime_ns, inode=told.st_ino)
+    return Entry(size=status.st_size, mtime_ns=status.st_mtime_ns, inode=status.st_ino)

@@ -49,19 +49,19 @@ class ObjectFiles:
     def files_in(self, location: str) -> Mapping[str, FileEntry]:
         """Return the files of a folder by their names, as they are now. A folder that is missing has none."""
         try:
-            found = self._storage.listing(location, most=MOST_FILES)
+            entries = self._storage.listing(location, most=MOST_FILES)
         except FileNotFoundError:
             return {}
-        return {one.name: one for one in found if not one.is_folder}
+        return {entry.name: entry for entry in entries if not entry.is_folder}
 
     def below(self, location: str) -> Mapping[str, FileEntry]:
         """Return the files of a folder and of all folders in it, by their paths below it."""
-        found: dict[str, FileEntry] = {}
+        files: dict[str, FileEntry] = {}
         try:
-            self._storage.each_below(location, found.__setitem__)
+            self._storage.each_below(location, files.__setitem__)
         except FileNotFoundError:
             return {}
-        return found
+        return files
 
     def fetch(self, location: str, target: Path, *, version: str) -> None:
         """Write one version of a file to a place on this machine. Raises FileNotFoundError if it has another now."""
@@ -107,11 +107,11 @@ class ObjectFiles:
     def delete_seen(self, location: str, seen: FileEntry) -> bool:
         """Delete a file if it is the one that a listing has shown. Return False if it is gone, or is another one."""
         try:
-            found = self._storage.ask(location, lambda client, path: client.head(path))
+            head = self._storage.ask(location, lambda client, path: client.head(path))
         except FileNotFoundError:
             return False
-        same_time = abs(found["last_modified"] - seen.modified) < _A_SECOND  # only a listing tells milliseconds
-        if str(found["e_tag"] or "") != seen.version or found["size"] != seen.size or not same_time:
+        same_time = abs(head["last_modified"] - seen.modified) < _A_SECOND  # only a listing tells milliseconds
+        if str(head["e_tag"] or "") != seen.version or head["size"] != seen.size or not same_time:
             return False
         self.delete(location)
         return True
@@ -218,10 +218,10 @@ class Acts:
 
     def record(self, act: str) -> ActRecord:
         """Return what an act is about. Raises PermanentError if that cannot be read: then nothing is touched."""
-        if (found := self.record_left(act)) is None:
+        if (act_record := self.record_left(act)) is None:
             place = f"{self.home(act)}/{RECORD}"
             raise PermanentError(f"{place} is missing: the act of {act_place(self._table)} cannot be ended")
-        return found
+        return act_record
 
     def record_left(self, act: str) -> ActRecord | None:
         """Return what an act is about; None if it has no record. Raises PermanentError if that cannot be read."""
@@ -248,10 +248,10 @@ class Acts:
         way.
         """
         newest: dict[str, datetime] = {}
-        for path, one in self._files.below(f"{self._table}/{OURS}").items():
+        for path, file in self._files.below(f"{self._table}/{OURS}").items():
             act, sign, _ = path.partition("/")
             if sign:
-                newest[act] = max(newest.get(act, one.modified), one.modified)
+                newest[act] = max(newest.get(act, file.modified), file.modified)
         return (act for act, at in newest.items() if at < before)
 
 
@@ -289,70 +289,70 @@ class Staging:
     by_metastore: bool
 
 
-def staged(one: Staging, table: str, partition: str, folder: str) -> Replacement:
+def staged(staging: Staging, table: str, partition: str, folder: str) -> Replacement:
     """Rewrite the small files of a partition on this machine, compare both sides, and put the new ones into a folder of
     the act. Each name there has the sign of the act, but for the marker: any other file there is of a writer. Raises
     NotRewrittenError if the partition stays as it is.
     """
     place = f"{table}/{partition}"
-    found = one.files.files_in(place)
-    if any(not entry.version for entry in found.values()):
+    files = staging.files.files_in(place)
+    if any(not entry.version for entry in files.values()):
         raise PermanentError(f"the store of {place} gives its files no versions")
-    small = chosen(found, one.kinds, one.options)
-    _require_deletion(one, place)
-    vouches = _vouches(found, one.kinds, one.marker)
-    stay = found.keys() - set(small)
-    led_to = sorted(name for name in stay - {one.marker} if one.by_metastore and not is_hidden(name))
-    _refuse_large({name: found[name].size for name in led_to})
-    target = f"{one.home}/{folder}"
+    small = chosen(files, staging.kinds, staging.options)
+    _require_deletion(staging, place)
+    vouches = _vouches(files, staging.kinds, staging.marker)
+    stay = files.keys() - set(small)
+    led_to = sorted(name for name in stay - {staging.marker} if staging.by_metastore and not is_hidden(name))
+    _refuse_large({name: files[name].size for name in led_to})
+    target = f"{staging.home}/{folder}"
     with tempfile.TemporaryDirectory(prefix="lakewarden-") as scratch:
-        made = _rewritten(one, place, {name: found[name] for name in small}, Path(scratch))
+        made = _rewritten(staging, place, {name: files[name] for name in small}, Path(scratch))
         new = {file.name: file.stat().st_size for file in made}
         _refuse_large(new)
-        if taken := new.keys() & found.keys():
+        if taken := new.keys() & files.keys():
             raise PermanentError(f"{place} already holds a file {min(taken)}")
         for file in made:
-            one.files.send(file, f"{target}/{file.name}")
+            staging.files.send(file, f"{target}/{file.name}")
     for name in led_to:
-        one.files.copy(f"{place}/{name}", f"{target}/stay-lakewarden-{one.sign}-{name}")
+        staging.files.copy(f"{place}/{name}", f"{target}/stay-lakewarden-{staging.sign}-{name}")
     if vouches:
-        one.files.copy(f"{place}/{one.marker}", f"{target}/{one.marker}")
+        staging.files.copy(f"{place}/{staging.marker}", f"{target}/{staging.marker}")
     return Replacement(
         partition=partition,
         folder=folder,
-        old={name: _stored(found[name]) for name in small},
+        old={name: _stored(files[name]) for name in small},
         new=new,
-        stay={name: _stored(found[name]) for name in sorted(stay)},
-        marker=one.marker if vouches else None,
+        stay={name: _stored(files[name]) for name in sorted(stay)},
+        marker=staging.marker if vouches else None,
     )
 
 
-def _require_deletion(one: Staging, place: str) -> None:
+def _require_deletion(staging: Staging, place: str) -> None:
     """Raise NotRewrittenError if the store lets us delete no file there: then readers would find rows twice. The file
     that is deleted is none. A bucket with versions keeps a mark of it.
     """
     try:
-        one.files.delete(f"{place}/{REWRITTEN}{one.sign}-none")
+        staging.files.delete(f"{place}/{REWRITTEN}{staging.sign}-none")
     except StoreRefusedError as refused:
         raise NotRewrittenError(f"its files could not be deleted: {refused}") from refused
 
 
-def _rewritten(one: Staging, place: str, small: Mapping[str, FileEntry], scratch: Path) -> list[Path]:
+def _rewritten(staging: Staging, place: str, small: Mapping[str, FileEntry], scratch: Path) -> list[Path]:
     end = common_end(list(small))
     (scratch / "in").mkdir()
     files = []
     for number, (name, entry) in enumerate(small.items()):
         files.append(scratch / "in" / f"f-{number:07d}{end}")
-        one.files.fetch(f"{place}/{name}", files[-1], version=entry.version)
-    return rewritten_as(one.session, files, scratch / "out", one.options, sign=one.sign, end=end)
+        staging.files.fetch(f"{place}/{name}", files[-1], version=entry.version)
+    return rewritten_as(staging.session, files, scratch / "out", staging.options, sign=staging.sign, end=end)
 
 
-def _vouches(found: Mapping[str, FileEntry], kinds: Callable[[str], EntryKind], marker: str) -> bool:
+def _vouches(files: Mapping[str, FileEntry], kinds: Callable[[str], EntryKind], marker: str) -> bool:
     """Whether there is a marker, and no data is newer. S3 counts whole seconds, and Flink writes its marker in the
     second of the last file. Nothing has changed since for longer than any job is restored.
     """
-    data = [one.modified for name, one in found.items() if kinds(name) is EntryKind.DATA]
-    return marker in found and bool(data) and max(data) <= found[marker].modified
+    data = [entry.modified for name, entry in files.items() if kinds(name) is EntryKind.DATA]
+    return marker in files and bool(data) and max(data) <= files[marker].modified
 
 
 def _refuse_large(sizes: Mapping[str, int]) -> None:

@@ -111,8 +111,8 @@ class Road:
         if self.acts.record_left(act) is None:
             lost = [
                 Replacement(partition=path, folder=folder, old={}, new={}, stay={})
-                for one, folder, path in led
-                if one == act
+                for act_id, folder, path in led
+                if act_id == act
             ]
             self.acts.write(act, ActRecord(run=run, by_metastore=True, replacements=tuple(lost)))
         now, grace = self.clock.now(), self.grace.total_seconds()
@@ -187,63 +187,65 @@ class Road:
         except RefusedPlaceError as refused:  # an act goes on when the metastore takes it
             raise TemporaryError(str(refused)) from refused
 
-    def _replace(self, one: Replacement, act: str, *, is_led: bool) -> None:
+    def _replace(self, replacement: Replacement, act: str, *, is_led: bool) -> None:
         """Put the new files of a partition beside the old ones, and delete these."""
-        place, staged = f"{self.table}/{one.partition}", f"{self.acts.home(act)}/{one.folder}"
+        place, staged = f"{self.table}/{replacement.partition}", f"{self.acts.home(act)}/{replacement.folder}"
         self.acts.require_unchanged()
-        found = self.files.files_in(place)
-        if (why := self._why_left(one, act, found, is_led=is_led)) is not None:
-            log.warning("partition_not_compacted", partition=printable(one.partition), reason=why)
+        files = self.files.files_in(place)
+        if (why := self._why_left(replacement, act, files, is_led=is_led)) is not None:
+            log.warning("partition_not_compacted", partition=printable(replacement.partition), reason=why)
             return
-        if one.marker is not None and not found.keys().isdisjoint(one.old):
-            self.files.delete(f"{place}/{one.marker}")
-        for name, size in one.new.items():
-            if not _is(found.get(name), size):
+        if replacement.marker is not None and not files.keys().isdisjoint(replacement.old):
+            self.files.delete(f"{place}/{replacement.marker}")
+        for name, size in replacement.new.items():
+            if not _is(files.get(name), size):
                 self._copy(f"{staged}/{name}", f"{place}/{name}")
                 self.reach(Point.COPIED)
-        found = self.files.files_in(place)
-        if missing := [name for name, size in one.new.items() if not _is(found.get(name), size)]:
+        files = self.files.files_in(place)
+        if missing := [name for name, size in replacement.new.items() if not _is(files.get(name), size)]:
             raise TemporaryError(f"{place}/{missing[0]} was copied, and is not there")
         self.acts.require_unchanged()
         self.reach(Point.PUBLISHED)
-        for name, old in one.old.items():
-            entry = found.get(name)
+        for name, old in replacement.old.items():
+            entry = files.get(name)
             if entry is None:
                 continue
             if entry.version == old.version and self.files.delete_seen(f"{place}/{name}", entry):
                 self.reach(Point.DELETING)
             else:
-                log.warning("file_kept", partition=printable(one.partition), file=printable(name))
-        if one.marker is not None and not self._late(one, self.files.files_in(place)):
-            self._copy(f"{staged}/{one.marker}", f"{place}/{one.marker}")
+                log.warning("file_kept", partition=printable(replacement.partition), file=printable(name))
+        if replacement.marker is not None and not self._late(replacement, self.files.files_in(place)):
+            self._copy(f"{staged}/{replacement.marker}", f"{place}/{replacement.marker}")
 
-    def _why_left(self, one: Replacement, act: str, found: Mapping[str, FileEntry], *, is_led: bool) -> str | None:
+    def _why_left(
+        self, replacement: Replacement, act: str, files: Mapping[str, FileEntry], *, is_led: bool
+    ) -> str | None:
         """Return why a partition is not to be replaced any more; None if it is, or if a new file is there already."""
-        if any(_is(found.get(name), size) for name, size in one.new.items()):
+        if any(_is(files.get(name), size) for name, size in replacement.new.items()):
             return None
-        for name, old in one.old.items():
-            if not _same(found.get(name), old.version):
+        for name, old in replacement.old.items():
+            if not _same(files.get(name), old.version):
                 return f"a writer has replaced or removed {shown(name)} since it was rewritten"
-        there = _there(one, act)
-        if is_led and not self._led(one.partition, source=there, target=there):
+        there = _there(replacement, act)
+        if is_led and not self._led(replacement.partition, source=there, target=there):
             return "its entry in the metastore was led elsewhere"
         return None
 
-    def _bring(self, one: Replacement, act: str) -> Sequence[str]:
+    def _bring(self, replacement: Replacement, act: str) -> Sequence[str]:
         """Copy into the partition what writers have put where the metastore led them, and return the names."""
-        place, other = f"{self.table}/{one.partition}", f"{self.acts.home(act)}/{one.folder}"
-        found = self.files.files_in(place)
+        place, other = f"{self.table}/{replacement.partition}", f"{self.acts.home(act)}/{replacement.folder}"
+        files = self.files.files_in(place)
         theirs = {
             name: entry
             for name, entry in self.files.files_in(other).items()
             if act not in name and self.kinds(name) is EntryKind.DATA
         }
         for name, entry in theirs.items():
-            if name not in found:
+            if name not in files:
                 self.acts.require_unchanged()
                 self._copy(f"{other}/{name}", f"{place}/{name}")
-                log.info("late_file_moved", partition=printable(one.partition), file=printable(name))
-            elif found[name].size != entry.size:
+                log.info("late_file_moved", partition=printable(replacement.partition), file=printable(name))
+            elif files[name].size != entry.size:
                 raise PermanentError(f"{other}/{name} and {place}/{name} are two files: rename the first one")
         return list(theirs)
 
@@ -255,10 +257,12 @@ class Road:
             for path, entry in self.files.below(self.acts.home(act)).items()
         )
 
-    def _late(self, one: Replacement, found: Mapping[str, FileEntry]) -> bool:
+    def _late(self, replacement: Replacement, files: Mapping[str, FileEntry]) -> bool:
         """Whether a writer has added or changed something that the marker does not vouch for."""
-        known = one.new.keys() | {name for name, stay in one.stay.items() if _same(found.get(name), stay.version)}
-        return any(name not in known for name in found if self.kinds(name) in (EntryKind.DATA, EntryKind.STAGED))
+        names = replacement.new.keys() | {
+            name for name, stay in replacement.stay.items() if _same(files.get(name), stay.version)
+        }
+        return any(name not in names for name in files if self.kinds(name) in (EntryKind.DATA, EntryKind.STAGED))
 
     def _copy(self, source: str, target: str) -> None:
         try:
@@ -268,8 +272,8 @@ class Road:
             raise PermanentError(f"{source} is missing: look which files of its partition hold all rows") from gone
 
 
-def _there(one: Replacement, act: str) -> str:
-    return f"{OURS}/{act}/{one.folder}"
+def _there(replacement: Replacement, act: str) -> str:
+    return f"{OURS}/{act}/{replacement.folder}"
 
 
 def _is(entry: FileEntry | None, size: int) -> bool:

@@ -86,8 +86,8 @@ def _sums(files: Sequence[Path]) -> tuple[int, int]:
     for file in files:
         for block in _blocks(file):
             count += block.rows
-            told = blake2b(_number(block.rows) + block.content, digest_size=16).digest()
-            total = (total + int.from_bytes(told, "big")) % _SPACE
+            digest = blake2b(_number(block.rows) + block.content, digest_size=16).digest()
+            total = (total + int.from_bytes(digest, "big")) % _SPACE
     return count, total
 
 

@@ -73,8 +73,8 @@ def _sums(files: Sequence[Path]) -> tuple[int, int]:
     for file in files:
         for line in _lines(file):
             count += 1
-            told = blake2b(line.removesuffix(_end_of(line)), digest_size=16).digest()
-            total = (total + int.from_bytes(told, "big")) % _SPACE
+            digest = blake2b(line.removesuffix(_end_of(line)), digest_size=16).digest()
+            total = (total + int.from_bytes(digest, "big")) % _SPACE
     return count, total
 
 
@@ -94,5 +94,5 @@ def _refuse_strange(line: bytes, kind: FileFormat) -> None:
         )
     if b"\r" in line.removesuffix(_end_of(line)):
         raise NotRewrittenError("it holds a carriage return within a line, where some readers end the line")
-    if kind is FileFormat.JSON and (told := line.strip()) and not (told.startswith(b"{") and told.endswith(b"}")):
+    if kind is FileFormat.JSON and (text := line.strip()) and not (text.startswith(b"{") and text.endswith(b"}")):
         raise NotRewrittenError("it holds a line that is no JSON object")

@@ -86,21 +86,23 @@ def _footer(file: Path, kind: FileFormat, of_orc: Columns) -> Footer | None:
 
 
 def _of_parquet(file: Path) -> Footer:
-    told = pq.read_metadata(str(file))
-    unknown = (told.metadata or {}).keys() - _KNOWN_METADATA - {_ARROW}
-    if _ARROW in (told.metadata or {}):
-        _refuse_types_of_arrow(told.schema.to_arrow_schema().remove_metadata())
+    metadata = pq.read_metadata(str(file))
+    unknown = (metadata.metadata or {}).keys() - _KNOWN_METADATA - {_ARROW}
+    if _ARROW in (metadata.metadata or {}):
+        _refuse_types_of_arrow(metadata.schema.to_arrow_schema().remove_metadata())
     if unknown:
         raise NotRewrittenError(f"a footer carries {shown(min(unknown).decode(errors='replace'))}, which would be lost")
-    schema = told.schema
+    schema = metadata.schema
     if _FIELD_ID.search(str(schema)):
         raise NotRewrittenError("its columns have field ids, which would be lost")
     columns = "\n".join(
-        f"{one.path}: {one.physical_type}({one.length}) {_meaning(one)} {one.max_repetition_level}"
-        for one in (schema.column(number) for number in range(len(schema)))
+        f"{column.path}: {column.physical_type}({column.length}) {_meaning(column)} {column.max_repetition_level}"
+        for column in (schema.column(number) for number in range(len(schema)))
     )
-    codec = told.row_group(0).column(0).compression if told.num_row_groups and told.num_columns else "SNAPPY"
-    return Footer(columns=columns, codec=codec.lower(), rows=told.num_rows)
+    codec = (
+        metadata.row_group(0).column(0).compression if metadata.num_row_groups and metadata.num_columns else "SNAPPY"
+    )
+    return Footer(columns=columns, codec=codec.lower(), rows=metadata.num_rows)
 
 
 @lru_cache(maxsize=64)
@@ -108,10 +110,10 @@ def _refuse_types_of_arrow(schema: pa.Schema) -> None:
     """Raise RefusedError if Arrow reads another schema from a file that does not carry it, as Spark's do not."""
     plain = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), plain, store_schema=False)
-    for told, read in zip(schema, pq.read_schema(pa.BufferReader(plain.getvalue())), strict=True):
-        if not told.equals(read, check_metadata=True):
+    for field, read in zip(schema, pq.read_schema(pa.BufferReader(plain.getvalue())), strict=True):
+        if not field.equals(read, check_metadata=True):
             raise NotRewrittenError(
-                f"a footer carries what Arrow alone knows of {shown(told.name)} ({told.type}), which would be lost"
+                f"a footer carries what Arrow alone knows of {shown(field.name)} ({field.type}), which would be lost"
             )
 
 
@@ -119,21 +121,21 @@ def _meaning(column: Any) -> str:
     """Return the logical type of a column. A plain number says the same with and without one, and it does not matter
     whether a footer says it in the older terms, too.
     """
-    told = str(column.logical_type)
-    if _PLAIN.get(told) == column.physical_type:
+    logical_type = str(column.logical_type)
+    if _PLAIN.get(logical_type) == column.physical_type:
         return "None"
-    return _OLDER_TERMS.sub("", told)
+    return _OLDER_TERMS.sub("", logical_type)
 
 
 def _of_orc(file: Path, columns: Columns) -> Footer:
-    told = orc.ORCFile(str(file))
-    return Footer(columns=columns(file), codec=str(told.compression).lower(), rows=told.nrows)
+    orc_file = orc.ORCFile(str(file))
+    return Footer(columns=columns(file), codec=str(orc_file.compression).lower(), rows=orc_file.nrows)
 
 
 def _first_difference(old: str, new: str) -> str:
-    for one, other in zip(old.split("\n"), new.split("\n"), strict=False):
-        if one != other:
-            return f"{shown(one)} becomes {shown(other)}"
+    for line, other in zip(old.split("\n"), new.split("\n"), strict=False):
+        if line != other:
+            return f"{shown(line)} becomes {shown(other)}"
     return "some are missing"
 
 
@@ -180,9 +182,9 @@ def _refuse_in_orc(file: Path) -> None:
     names = [field.name for field in opened.schema if "timestamp" in str(field.type)]
     if not names:
         return
-    found = opened.read(columns=names)
+    table = opened.read(columns=names)
     for name in names:
-        for times in _times(found[name]):
+        for times in _times(table[name]):
             if pc.any(pc.not_equal(pc.multiply(pc.divide(times, 1000), 1000), times)).as_py():
                 raise _too_fine(name)
 
@@ -251,16 +253,16 @@ def _refuse_unknown(schema: Any, column: str) -> None:
     if (name := _name_of(schema)) in _NOT_OF_SPARK:
         raise NotRewrittenError(f"{column} is or holds a {name}, a type of ORC that Spark does not read")
     fields = list(schema.getFieldNames()) if name == "struct" and schema.getId() == 0 else []
-    for number, one in enumerate(schema.getChildren() or ()):
-        _refuse_unknown(one, f"column {shown(fields[number])}" if fields else column)
+    for number, child in enumerate(schema.getChildren() or ()):
+        _refuse_unknown(child, f"column {shown(fields[number])}" if fields else column)
 
 
 def _columns(schema: Any) -> Iterator[str]:
     names = list(schema.getFieldNames()) if _name_of(schema) == "struct" else []
     if not names:
         yield str(schema.toString())
-    for name, one in zip(names, schema.getChildren() or (), strict=False):
-        yield f"{name}: {one.toString()}"
+    for name, child in zip(names, schema.getChildren() or (), strict=False):
+        yield f"{name}: {child.toString()}"
 
 
 def _attributes(schema: Any) -> Iterator[str]:
@@ -269,8 +271,8 @@ def _attributes(schema: Any) -> Iterator[str]:
         value = schema.getAttributeValue(name)
         if (name, value) != (_SPARKS_TYPE, _name_of(schema)):
             yield f"attribute {name} of column {schema.getId()}: {value}"
-    for one in schema.getChildren() or ():
-        yield from _attributes(one)
+    for child in schema.getChildren() or ():
+        yield from _attributes(child)
 
 
 _SESSION = {
@@ -342,18 +344,18 @@ def _sums(rows: DataFrame) -> tuple[Any, ...]:
     """
     columns = [F.col(f"`{name.replace('`', '``')}`") for name in rows.columns]
     values = [part for column in columns for part in (column, column.isNull())]
-    told = rows.agg(
+    sums = rows.agg(
         F.count(F.lit(1)),
         F.sum(F.xxhash64(*values).cast("decimal(38,0)")),
         F.sum(F.hash(*values).cast("decimal(38,0)")),
     ).collect()
-    return tuple(told[0])
+    return tuple(sums[0])
 
 
 def _written_as(footer: Footer) -> dict[str, str]:
     """Return how Spark writes the types that a file has, as far as it can choose."""
     types = {name for pattern, name in _INSTANTS if pattern.search(footer.columns)}
-    legacy = any(int(found[1]) <= _LONG_DECIMAL for found in _LEGACY_DECIMAL.finditer(footer.columns))
+    legacy = any(int(match[1]) <= _LONG_DECIMAL for match in _LEGACY_DECIMAL.finditer(footer.columns))
     return {
         "spark.sql.parquet.outputTimestampType": types.pop() if len(types) == 1 else "INT96",
         "spark.sql.parquet.writeLegacyFormat": "true" if legacy else "false",

@@ -40,13 +40,13 @@ _LONG_SAMPLE = 4096
 
 def recognised(files: Sequence[Path], wanted: FileFormat) -> FileFormat:
     """Return the format that all files have. Raises RefusedError if they differ, or are not as `wanted`."""
-    found = {_format_of(file, wanted) for file in files}
-    if len(found) != 1:
-        raise NotRewrittenError(f"its files are of several formats: {', '.join(sorted(found))}")
-    [one] = found
-    if wanted not in (FileFormat.AUTO, one):
-        raise NotRewrittenError(f"its files are {one}, and options.files says {wanted}")
-    return one
+    formats = {_format_of(file, wanted) for file in files}
+    if len(formats) != 1:
+        raise NotRewrittenError(f"its files are of several formats: {', '.join(sorted(formats))}")
+    [kind] = formats
+    if wanted not in (FileFormat.AUTO, kind):
+        raise NotRewrittenError(f"its files are {kind}, and options.files says {wanted}")
+    return kind
 
 
 def _format_of(file: Path, wanted: FileFormat) -> FileFormat:
@@ -122,25 +122,25 @@ class Sized(Protocol):
 
 
 def prepared(
-    session: Any, one: Exchange, kinds: Callable[[str], EntryKind], options: CompactionOptions, marker: str
+    session: Any, exchange: Exchange, kinds: Callable[[str], EntryKind], options: CompactionOptions, marker: str
 ) -> Prepared:
     """Rewrite the small files of a partition, and build its new folder. Raises RefusedError where it stays as it is:
     then nothing is left beside it.
     """
-    small = chosen(one.old, kinds, options)
-    Path(one.home).mkdir()
+    small = chosen(exchange.old, kinds, options)
+    Path(exchange.home).mkdir()
     try:
-        made = _made(session, one, small, options)
+        made = _made(session, exchange, small, options)
         gone = {*small, *(f".{name}.crc" for name in small)}
-        vouches = marker if _is_committed(one, kinds, marker) else None
-        build(one, made, replaced=gone & one.old.keys(), marker=vouches)
+        vouches = marker if _is_committed(exchange, kinds, marker) else None
+        build(exchange, made, replaced=gone & exchange.old.keys(), marker=vouches)
         for folder in ("in", "out"):
-            shutil.rmtree(f"{one.home}/{folder}")
+            shutil.rmtree(f"{exchange.home}/{folder}")
     except BaseException:
-        shutil.rmtree(one.home)
+        shutil.rmtree(exchange.home)
         raise
-    size = sum(one.old[name].size for name in small)
-    return Prepared(exchange=one, files=len(small), bytes=size, new_files=len(made))
+    size = sum(exchange.old[name].size for name in small)
+    return Prepared(exchange=exchange, files=len(small), bytes=size, new_files=len(made))
 
 
 def chosen(files: Mapping[str, Sized], kinds: Callable[[str], EntryKind], options: CompactionOptions) -> list[str]:
@@ -166,10 +166,10 @@ def chosen(files: Mapping[str, Sized], kinds: Callable[[str], EntryKind], option
     return small
 
 
-def _made(session: Any, one: Exchange, small: list[str], options: CompactionOptions) -> list[Path]:
+def _made(session: Any, exchange: Exchange, small: list[str], options: CompactionOptions) -> list[Path]:
     end = common_end(small)
-    files = link(one, small, f"{one.home}/in", end=end)
-    return rewritten_as(session, files, Path(one.home, "out"), options, sign=Path(one.home).name, end=end)
+    files = link(exchange, small, f"{exchange.home}/in", end=end)
+    return rewritten_as(session, files, Path(exchange.home, "out"), options, sign=Path(exchange.home).name, end=end)
 
 
 def rewritten_as(
@@ -204,10 +204,10 @@ def common_end(names: list[str]) -> str:
     return end if end[1:].isalpha() else ""
 
 
-def _is_committed(one: Exchange, kinds: Callable[[str], EntryKind], marker: str) -> bool:
+def _is_committed(exchange: Exchange, kinds: Callable[[str], EntryKind], marker: str) -> bool:
     """Whether the partition has a marker, and nothing has changed since: as `Folder.is_committed` has it."""
-    if marker not in one.old:
+    if marker not in exchange.old:
         return False
-    at = one.old[marker].mtime_ns
-    newest = max(entry.mtime_ns for name, entry in one.old.items() if kinds(name) is EntryKind.DATA)
-    return newest < at and Path(one.place).stat().st_mtime_ns <= at + _OF_THE_MARKER_NS
+    at = exchange.old[marker].mtime_ns
+    newest = max(entry.mtime_ns for name, entry in exchange.old.items() if kinds(name) is EntryKind.DATA)
+    return newest < at and Path(exchange.place).stat().st_mtime_ns <= at + _OF_THE_MARKER_NS

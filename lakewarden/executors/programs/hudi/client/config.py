@@ -188,10 +188,10 @@ def _keys(properties: Mapping[str, str]) -> dict[str, str]:
     fields (`hoodie.populate.meta.fields=false`) has its keys made from the rows, by its own key generator. That asks
     for the partition's fields (run, 0.15 and 1.0 tables), and Hudi's default needs some (run).
     """
-    found = {"hoodie.datasource.write.recordkey.field": properties.get("hoodie.table.recordkey.fields")}
+    keys = {"hoodie.datasource.write.recordkey.field": properties.get("hoodie.table.recordkey.fields")}
     if properties.get("hoodie.populate.meta.fields") == "false":
-        found["hoodie.datasource.write.partitionpath.field"] = properties.get("hoodie.table.partition.fields")
+        keys["hoodie.datasource.write.partitionpath.field"] = properties.get("hoodie.table.partition.fields")
         for part in ("class", "type"):
             key = f"hoodie.datasource.write.keygenerator.{part}"
-            found[key] = properties.get(f"hoodie.table.keygenerator.{part}")
-    return {key: fields for key, fields in found.items() if fields}
+            keys[key] = properties.get(f"hoodie.table.keygenerator.{part}")
+    return {key: fields for key, fields in keys.items() if fields}

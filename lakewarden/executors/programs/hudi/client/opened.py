@@ -91,9 +91,9 @@ class RunObservations:
 
 def pending_plan(view: TableView, service: Service, instant: str) -> Instant:
     """Return a service's plan as the timeline shows it. Raises TemporaryError if it is not pending there."""
-    for found in view.timeline.pending(service):
-        if found.time == instant:
-            return found
+    for plan in view.timeline.pending(service):
+        if plan.time == instant:
+            return plan
     raise TemporaryError(f"{service} {instant} is not pending on the timeline")
 
 
@@ -140,7 +140,11 @@ def retained_by(assignment: Assignment, clean: str, storage: Storage) -> str | N
     versions of files, and so does not say it. Raises TemporaryError if its plan is unreadable.
     """
     return _requested(
-        assignment, clean, Action.CLEAN, storage, lambda found: plans.retained(first(found, "earliestInstantToRetain"))
+        assignment,
+        clean,
+        Action.CLEAN,
+        storage,
+        lambda chunks: plans.retained(first(chunks, "earliestInstantToRetain")),
     )
 
 
@@ -153,7 +157,7 @@ def planned_indexes(assignment: Assignment, instant: str, storage: Storage) -> t
         instant,
         Action.INDEXING,
         storage,
-        lambda found: tuple(name for chunk in found for name in plans.planned_indexes(chunk)),
+        lambda chunks: tuple(name for chunk in chunks for name in plans.planned_indexes(chunk)),
     )
 
 
@@ -164,7 +168,7 @@ def rollback_target(assignment: Assignment, instant: str, storage: Storage) -> p
         instant,
         Action.ROLLBACK,
         storage,
-        lambda found: plans.rollback_target(first(found, "instantToRollback")),
+        lambda chunks: plans.rollback_target(first(chunks, "instantToRollback")),
     )
 
 
@@ -175,7 +179,7 @@ def _files(
     decode: Callable[[Mapping[str, Any]], plans.HudiPlan | None],
 ) -> frozenset[DataFile]:
     action = Action(instant.action)
-    plan = _requested(assignment, instant.time, action, storage, lambda found: merged(found, decode))
+    plan = _requested(assignment, instant.time, action, storage, lambda chunks: merged(chunks, decode))
     return frozenset() if plan is None else plan.files
 
 
@@ -250,11 +254,11 @@ class OpenTable:
         outside the table. To be called right before anything is executed or rolled back. It changes nothing.
         """
         location, storage = self.assignment.location, self.storage
-        found = stray_folder(location, self.properties(), named=named_folders(location, storage)) or foreign_plan_for(
+        reason = stray_folder(location, self.properties(), named=named_folders(location, storage)) or foreign_plan_for(
             self.assignment.service, location, storage, earlier_timeline=self.observations.seen
         )
-        if found is not None:
-            raise PermanentError(f"{found}: nothing is executed")
+        if reason is not None:
+            raise PermanentError(f"{reason}: nothing is executed")
 
     def before_a_commit(self) -> None:
         """Refuse foreign plans, and let Hudi keep up the table's indexes as they are now: a writer may have made some
@@ -276,9 +280,9 @@ class OpenTable:
         now, zone = self.clock.now(), self.client.zone
         until = shown_twice_until(now, zone)
         if until is not None:
-            shown = f"{until.astimezone(zone):%H:%M} of {zone}"
+            clock_time = f"{until.astimezone(zone):%H:%M} of {zone}"
             raise YieldError(
-                f"clocks are put back, and show times twice until {shown}: Hudi orders everything by them",
+                f"clocks are put back, and show times twice until {clock_time}: Hudi orders everything by them",
                 delay=until - now,
             )
 

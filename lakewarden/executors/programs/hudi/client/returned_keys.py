@@ -50,13 +50,13 @@ class DroppedKeys:
     def __init__(self, client: HudiClient, new: Sequence[NewBase], compacted: Collection[DataFile]) -> None:
         """Read the keys of the old and new base files, as Spark jobs. Raises Py4JJavaError."""
         self._client = client
-        groups = {(one.partition, one.file_id) for one in new}
+        groups = {(base.partition, base.file_id) for base in new}
         old = [
             f"{file.partition}/{file.name}"
             for file in compacted
             if file.name.endswith(_PARQUET) and (file.partition, file.name.partition("_")[0]) in groups
         ]
-        self._keys = self._read(old).join(self._read([one.path for one in new]), [_PARTITION, _KEY], "left_anti")
+        self._keys = self._read(old).join(self._read([base.path for base in new]), [_PARTITION, _KEY], "left_anti")
         self._keys.persist()
         self._of: dict[str, Any] = {}
 

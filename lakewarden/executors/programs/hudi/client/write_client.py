@@ -187,7 +187,7 @@ class HudiClient:
         of its file groups: the log file bears the plan's time, and no reader sees its rows without the plan (run).
         """
         timeline = self._meta.reloadActiveTimeline()
-        plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
+        plan = next((entry for entry in _pending(timeline, instant) if entry.isRequested()), None)
         if plan is None or self._names_log_files(plan):
             return False
         timeline.deletePending(plan)
@@ -214,9 +214,9 @@ class HudiClient:
         folders = plan.getPartitionsToBeDeleted()
         if folders is None or folders.isEmpty():
             return True
-        for one in _pending(timeline, clean):
-            if not one.isRequested():
-                timeline.deletePending(one)
+        for instant in _pending(timeline, clean):
+            if not instant.isRequested():
+                timeline.deletePending(instant)
         timeline.deletePending(requested)
         named = plan.getFilePathsToBeDeletedPerPartition()
         if named.isEmpty() and plan.getEarliestInstantToRetain() is None:
@@ -233,12 +233,12 @@ class HudiClient:
         to_delete: dict[str, set[str]] = {}
         for file in files:
             to_delete.setdefault(file.partition, set()).add(file.name)
-        found = set()
+        newest = set()
         for partition, names in to_delete.items():
             for file_slice in each(view.getLatestFileSlices(partition).iterator()):
                 read = str(join(file_slice.getAllFileNames(), "\n")).split("\n")  # one call, whatever the slice holds
-                found |= {DataFile(partition, name) for name in names.intersection(read)}
-        return frozenset(found)
+                newest |= {DataFile(partition, name) for name in names.intersection(read)}
+        return frozenset(newest)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -295,9 +295,9 @@ class HudiClient:
         stays. To be called under the lock.
         """
         timeline = self._meta.reloadActiveTimeline()
-        for one in _pending(timeline, commit):
-            if str(one.getAction()) == "savepoint":
-                timeline.deletePending(one)
+        for instant in _pending(timeline, commit):
+            if str(instant.getAction()) == "savepoint":
+                timeline.deletePending(instant)
         self._unmark()
 
     def note(self, mark: str, text: str) -> None:
@@ -341,17 +341,19 @@ class HudiClient:
             self._meta.getTimelineLayout().getTimelineFactory().createActiveTimeline(self._meta, _IN_ANY_STATE)
         )
         files: dict[str, list[Any]] = {time: [] for time in sorted(times)}
-        for one in each(every_state.getInstants().iterator()):
-            if str(one.requestedTime()) in files:
-                files[str(one.requestedTime())].append(one)
+        for instant in each(every_state.getInstants().iterator()):
+            if str(instant.requestedTime()) in files:
+                files[str(instant.requestedTime())].append(instant)
         action = self.hudi.common.table.timeline.ActiveAction
-        moved = self.java_list(action.fromInstants(self.java_list(found)) for found in files.values() if found)
+        moved = self.java_list(action.fromInstants(self.java_list(instants)) for instants in files.values() if instants)
         writer = self._jvm.org.apache.hudi.client.timeline.versioning.v2.LSMTimelineWriter
         writer.getInstance(self.java.getConfig(), self.table()).write(moved, self.none(), self.none())
-        for found in files.values():
-            for one in sorted(found, key=lambda one: bool(one.isCompleted())):  # so that a kill leaves none pending
+        for instants in files.values():
+            for instant in sorted(
+                instants, key=lambda state: bool(state.isCompleted())
+            ):  # so that a kill leaves none pending
                 before_each()
-                every_state.deleteInstantFileIfExists(one)
+                every_state.deleteInstantFileIfExists(instant)
         return int(moved.size())
 
     def choose_partitions(self, partitions: Sequence[str]) -> None:
@@ -379,10 +381,10 @@ class HudiClient:
     def clustering_plan(self, instant: str) -> Any:
         """Return the plan of a pending clustering, as Hudi's `HoodieClusteringPlan`; None if it is none, or gone."""
         utils = self.hudi.common.util.ClusteringUtils
-        for one in _pending(self._meta.reloadActiveTimeline(), instant):
-            found = utils.getClusteringPlan(self._meta, one)
-            if found.isPresent():
-                return found.get().getRight()
+        for entry in _pending(self._meta.reloadActiveTimeline(), instant):
+            optional = utils.getClusteringPlan(self._meta, entry)
+            if optional.isPresent():
+                return optional.get().getRight()
         return None
 
     def lose_to_writes_alone(self) -> None:
@@ -441,12 +443,12 @@ class HudiClient:
     def lone_files(self, partitions: Sequence[str]) -> Mapping[str, str]:
         """Return the partitions that consist of one base file alone, each with the instant of that file."""
         view = self.table().getSliceView()
-        found = {}
+        instants = {}
         for partition in partitions:
             slices = list(each(view.getLatestFileSlices(partition).iterator()))
             if len(slices) == 1 and slices[0].getBaseFile().isPresent() and not slices[0].hasLogFiles():
-                found[partition] = str(slices[0].getBaseInstantTime())
-        return found
+                instants[partition] = str(slices[0].getBaseInstantTime())
+        return instants
 
     def undo_rewrite(self, instant: str) -> None:
         """Roll back what was written for a rewrite that was begun, and leave its plan, requested again. Do nothing to a
@@ -462,7 +464,7 @@ class HudiClient:
         that is completed or gone. To be called within `alone`.
         """
         timeline = self._meta.reloadActiveTimeline()
-        plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
+        plan = next((entry for entry in _pending(timeline, instant) if entry.isRequested()), None)
         if plan is None:
             return
         kinds, none = self.hudi.common.model, self.java_list([])
@@ -503,7 +505,9 @@ class HudiClient:
 
     def _begun(self, instant: str) -> Any:
         """Return an instant as the timeline shows it in flight; None if it does not."""
-        return next((one for one in _pending(self._meta.reloadActiveTimeline(), instant) if one.isInflight()), None)
+        return next(
+            (entry for entry in _pending(self._meta.reloadActiveTimeline(), instant) if entry.isInflight()), None
+        )
 
     def _request_again(self, begun: Any) -> None:
         """Roll back a service's instant in flight, by the existing plan to do so, or by a new one. Its own plan is
@@ -597,7 +601,7 @@ class HudiClient:
             for start in range(0, len(folders), _PARTITIONS_AT_ONCE):
                 some = self.java_list(folders[start : start + _PARTITIONS_AT_ONCE])
                 files = listing.getAllFilesInPartitions(some)  # wants whole paths, where the other gives relative ones
-                counted += sum(int(found.size()) for found in files.values())
+                counted += sum(int(statuses.size()) for statuses in files.values())
                 if counted > beyond:
                     break
         return counted
@@ -651,8 +655,8 @@ class HudiClient:
         """
         self._meta.reloadActiveTimeline()
         resolver = self.hudi.common.table.TableSchemaResolver(self._meta)
-        found = resolver.getTableInternalSchemaFromCommitMetadata()
-        return found.get() if found.isPresent() else None
+        optional = resolver.getTableInternalSchemaFromCommitMetadata()
+        return optional.get() if optional.isPresent() else None
 
     def read_by_column_ids(self) -> None:
         """Let a clustering find the columns of a table with an evolved schema by their ids. Else it takes the names as
@@ -695,5 +699,5 @@ def logs_since(file_slice: Any, instant: str) -> Mapping[str, int]:
 
 def _pending(timeline: Any, time: str) -> Iterator[Any]:
     """Yield the instants of one requested time that a timeline of Hudi's shows as pending."""
-    found = timeline.filterInflightsAndRequested().getInstants()
-    return (one for one in each(found.iterator()) if str(one.requestedTime()) == time)
+    instants = timeline.filterInflightsAndRequested().getInstants()
+    return (instant for instant in each(instants.iterator()) if str(instant.requestedTime()) == time)

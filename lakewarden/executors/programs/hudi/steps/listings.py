@@ -46,11 +46,11 @@ class Listings:
 
     def partitions(self) -> list[str]:
         """Return the paths of all partitions that either of the two knows."""
-        return sorted({*_partitions(self._known()), *_partitions(self._stored())})
+        return sorted({*_partitions(self._metadata_table()), *_partitions(self._stored())})
 
     def known(self, partitions: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """Return the names of the data files in partitions, as the metadata table knows them."""
-        return self._files(self._known(), partitions)
+        return self._files(self._metadata_table(), partitions)
 
     def stored(self, partitions: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """Return the names of the data files that lie in the folders of partitions."""
@@ -69,11 +69,11 @@ class Listings:
             partitions = [str(path) for path in listing.getAllPartitionPaths()]
             for start in range(0, len(partitions), AT_ONCE):
                 folders = self._folders(partitions[start : start + AT_ONCE])
-                found = listing.getAllFilesInPartitions(self._client.java_list([*folders]))
-                total += sum(int(size) for files in found.values() for size in _SIZE.findall(str(files.toString())))
+                statuses = listing.getAllFilesInPartitions(self._client.java_list([*folders]))
+                total += sum(int(size) for files in statuses.values() for size in _SIZE.findall(str(files.toString())))
         return total
 
-    def _known(self) -> Any:
+    def _metadata_table(self) -> Any:
         made = self._client.hudi.metadata.HoodieBackedTableMetadata
         settings = self._client.java.getConfig().getMetadataConfig()
         return made(self._client.java.getEngineContext(), self._client.storage, settings, self._client.location)
@@ -90,8 +90,8 @@ class Listings:
     def _files(self, listing: Any, partitions: Sequence[str]) -> Mapping[str, frozenset[str]]:
         folders = self._folders(partitions)
         with contextlib.closing(listing):
-            found = listing.getAllFilesInPartitions(self._client.java_list([*folders]))
-        return {folders[str(folder)]: _data_files(str(found[folder].toString())) for folder in found}
+            statuses = listing.getAllFilesInPartitions(self._client.java_list([*folders]))
+        return {folders[str(folder)]: _data_files(str(statuses[folder].toString())) for folder in statuses}
 
 
 def _partitions(listing: Any) -> list[str]:
@@ -244,37 +244,37 @@ class ListedPartitions:
     def _tables(self, client: Client) -> list[str]:
         from hive_metastore.ttypes import NoSuchObjectException  # type: ignore  # noqa: PLC0415 - optional
 
-        found = []
+        tables = []
         for name in (self._table + suffix for suffix in _NAMES):
             try:
                 address = address_of(client.get_table(self._database, name))
             except NoSuchObjectException:
                 continue
             if address is not None and canonical_location(address) == self._location:
-                found.append(name)
+                tables.append(name)
             elif name == self._table:
                 where = "no Hudi table" if address is None else f"at {shown(address)}"
                 raise PermanentError(f"{self._place} is {where}, and not this table: name another one in catalog_sync")
-        if not found:
+        if not tables:
             raise TemporaryError(f"{self._place} is missing: has a writer ever synced the table into it?")
-        return found
+        return tables
 
     def _partitions(self, client: Client, table: str, of: Collection[str]) -> dict[str, str]:
         names = iter(client.get_partition_names(self._database, table, _ALL))
-        found = {}
+        partitions = {}
         while some := list(islice(names, _AT_ONCE)):
             for name, path in self._paths(client, table, some):
                 if path in of:
-                    found[name] = path
-        return found
+                    partitions[name] = path
+        return partitions
 
     def _paths(self, client: Client, table: str, names: list[str]) -> Iterator[tuple[str, str]]:
         """Yield the partitions of these names that lie in the table, with their paths below it."""
         called = {_values(name): name for name in names}
-        for one in client.get_partitions_by_names(self._database, table, names):
-            name = called.get(tuple(one.values))
+        for partition in client.get_partitions_by_names(self._database, table, names):
+            name = called.get(tuple(partition.values))
             try:
-                place = canonical_location(one.sd.location)
+                place = canonical_location(partition.sd.location)
             except PermanentError:
                 continue
             if name is not None and place.startswith(f"{self._location}/"):

@@ -42,12 +42,12 @@ class Remains:
 
     def undo_rewrites(self, properties: TableProperties) -> None:
         """Undo its own pending compactions: first the files that they have written, and last their plans."""
-        for one in metadata_instants(self._timeline, properties, self._storage) or ():
-            if one.action in _REWRITES and one.state is not State.COMPLETED:
+        for instant in metadata_instants(self._timeline, properties, self._storage) or ():
+            if instant.action in _REWRITES and instant.state is not State.COMPLETED:
                 for partition in self._listing(self._folder):
                     if partition.is_folder and not partition.name.startswith("."):
-                        self._delete_written(f"{self._folder}/{partition.name}", by=one.time)
-                for file in (one.inflight, one.requested):
+                        self._delete_written(f"{self._folder}/{partition.name}", by=instant.time)
+                for file in (instant.inflight, instant.requested):
                     if file is not None:
                         self._delete(self._timeline, file.name)
 
@@ -113,10 +113,10 @@ def _unreadable(table: OpenTable) -> Iterator[tuple[str, str]]:
     if properties[0].has_metadata_table:
         with contextlib.suppress(PermanentError):  # it is not made yet
             properties.append(read_table_properties(f"{table.assignment.location}/{HOME}/metadata", table.storage))
-    for one in properties:
-        if one.layout is Layout.V1 or not one.history:
+    for table_properties in properties:
+        if table_properties.layout is Layout.V1 or not table_properties.history:
             continue
-        folder = f"{one.timeline_folder}/{one.history}"
+        folder = f"{table_properties.timeline_folder}/{table_properties.history}"
         try:
             listed = table.storage.listing(folder)
         except FileNotFoundError:

@@ -115,7 +115,7 @@ class _Search:
         self._instant = instant
         self._groups = groups
         self._dropped = dropped
-        self._known: set[tuple[str, int]] = set()
+        self._logs: set[tuple[str, int]] = set()
         self._returned: dict[NewBase, str] = {}
 
     def run(self) -> Mapping[NewBase, str]:
@@ -123,12 +123,12 @@ class _Search:
         client = self._table.client
         with translated(Step.COMMIT):
             for group, logs in written_since(client, self._instant, self._groups).items():
-                new = [path for path, length in logs.items() if (path, length) not in self._known]
+                new = [path for path, length in logs.items() if (path, length) not in self._logs]
                 if group in self._returned or not new:
                     continue
                 if self._dropped is None:
                     self._returned[group] = f"perhaps one of their keys (file group {group.file_id!r} stores none)"
-                elif (found := returned_key(client, new, self._dropped.of(group.partition))) is not None:
-                    self._returned[group] = f"key {found!r}"
-                self._known |= logs.items()
+                elif (key := returned_key(client, new, self._dropped.of(group.partition))) is not None:
+                    self._returned[group] = f"key {key!r}"
+                self._logs |= logs.items()
         return self._returned

@@ -89,10 +89,10 @@ def require_not_undone(table: OpenTable, view: TableView, plan: str, writes: Col
         raise UndoneError(
             f"columns were changed at {changed}, since plan {plan} was made: a new plan is made with them"
         )
-    for one in rollbacks_since(view, plan):
-        undone = rollback_target(table.assignment, one.time, table.storage).time
+    for rollback in rollbacks_since(view, plan):
+        undone = rollback_target(table.assignment, rollback.time, table.storage).time
         if undone in writes:
-            how = "is being" if one.pending else "was"
+            how = "is being" if rollback.pending else "was"
             raise UndoneError(
                 f"write {undone} {how} rolled back since plan {plan} was made: a new plan reads without it"
             )
@@ -190,8 +190,8 @@ def written_whole(statuses: Any) -> int:
     written = int(statuses.count())
     # with a record index each status has all its keys: only those of one partition at a time fit into the driver
     large = written > 0 and statuses.first().isTrackingSuccessfulWrites()
-    found = statuses.toLocalIterator() if large else statuses.collect()
-    failed = next((status for status in found if status.hasErrors() or status.hasGlobalError()), None)
+    write_statuses = statuses.toLocalIterator() if large else statuses.collect()
+    failed = next((status for status in write_statuses if status.hasErrors() or status.hasGlobalError()), None)
     if failed is not None:
         causes = [failed.getGlobalError(), *failed.getErrors().values()]
         why = next((str(cause.toString()) for cause in causes if cause is not None), "Hudi does not say why")
@@ -351,16 +351,16 @@ def refuse_log_compaction(client: HudiClient, files: Collection[DataFile]) -> No
 
 def keep_operations(client: HudiClient, files: Collection[DataFile]) -> bool:
     """Let Hudi keep the operations of the rows in these files. Return whether there is any."""
-    found = any(log.operations for log in _logs(client, files)) or _in_base_files(client, files)
-    if found:
+    has_operations = any(log.operations for log in _logs(client, files)) or _in_base_files(client, files)
+    if has_operations:
         client.java.getConfig().setValue("hoodie.allow.operation.metadata.field", "true")
-    return found
+    return has_operations
 
 
 def _logs(client: HudiClient, files: Collection[DataFile]) -> Iterator[_Log]:
     with translated(Step.PLAN), ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="log-blocks") as threads:
         try:
-            logs = sorted(one for one in files if _LOG in one.name and not one.name.endswith(_CHANGES))
+            logs = sorted(file for file in files if _LOG in file.name and not file.name.endswith(_CHANGES))
             yield from threads.map(lambda file: _read(client, file), logs)
         finally:
             threads.shutdown(cancel_futures=True)
@@ -374,9 +374,9 @@ def _read(client: HudiClient, file: DataFile) -> _Log:
     reader = logs.HoodieLogFormat.newReader(client.storage, named, None)  # it skips what a block holds
     try:
         for block in each(reader):
-            found = block.getLogBlockHeader()
-            partial = partial or bool(found.containsKey(header.IS_PARTIAL))
-            operations = operations or f'"{_OPERATION}"' in str(found.get(header.SCHEMA))
+            headers = block.getLogBlockHeader()
+            partial = partial or bool(headers.containsKey(header.IS_PARTIAL))
+            operations = operations or f'"{_OPERATION}"' in str(headers.get(header.SCHEMA))
     finally:
         reader.close()
     return _Log(file, partial, operations)

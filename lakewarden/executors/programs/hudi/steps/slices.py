@@ -37,22 +37,22 @@ def schedule_clean(table: OpenTable, options: CleanOptions) -> str | None:
     Raises TemporaryError if the timeline cannot be read, or if another client began a plan of ours before its count.
     """
     folder = table.properties().timeline_folder
-    found = _uncleaned(table, options, folder)
-    approved = None if found is None else found.since(table.assignment.retained)
-    if found is not None and approved is not None:
-        table.client.retain_commits(max(1, found.kept, approved))
+    backlog = _uncleaned(table, options, folder)
+    approved = None if backlog is None else backlog.since(table.assignment.retained)
+    if backlog is not None and approved is not None:
+        table.client.retain_commits(max(1, backlog.kept, approved))
         return _schedule(table)
-    if found is None or not found.neglected:
-        if found is not None and table.view().readers:
-            table.client.retain_commits(max(1, found.kept))
+    if backlog is None or not backlog.neglected:
+        if backlog is not None and table.view().readers:
+            table.client.retain_commits(max(1, backlog.kept))
         return _schedule(table)
     most = table.assignment.most_files or FILES_AT_A_TIME
     slices = Bisection(
-        first_slice(found, lambda commit: _files_of(table, f"{folder}/{name_of(commit)}"), most=most),
-        all_of_it=found.excess,
+        first_slice(backlog, lambda commit: _files_of(table, f"{folder}/{name_of(commit)}"), most=most),
+        all_of_it=backlog.excess,
     )
     while True:
-        table.client.retain_commits(len(found.commits) - slices.commits)
+        table.client.retain_commits(len(backlog.commits) - slices.commits)
         instant = _schedule(table)
         if instant is None:
             if not slices.was_empty():
@@ -178,7 +178,7 @@ def take_back(table: OpenTable, plan: str) -> None:
 
     def untouched(instant: str) -> bool:
         view = table.view()
-        pending = [one for one in view.timeline.pending(Service.CLUSTERING) if one.time == instant]
+        pending = [entry for entry in view.timeline.pending(Service.CLUSTERING) if entry.time == instant]
         gone = not pending or any(written_past(table, pending[0], view)[0])
         return not gone and table.client.remove_plan(instant)
 

@@ -117,4 +117,4 @@ def _before_commit(causes: Sequence[str], classes: Sequence[str], message: str, 
 
 def _named(classes: Sequence[str], name: str) -> bool:
     """Whether one of the classes has this name. `ValidationException` is not `JsonValidationException`."""
-    return any(one.rsplit(".", 1)[-1] == name for one in classes)
+    return any(class_name.rsplit(".", 1)[-1] == name for class_name in classes)

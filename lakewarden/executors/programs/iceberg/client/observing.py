@@ -61,11 +61,11 @@ class RunObservations:
 
     def metadata(self) -> TableMetadata:
         """Return the metadata of the last observation."""
-        known = self._metadata
-        if known is None or known.file != self._file:
-            told = None if known is None else known.told
-            self._metadata = known = read_table(self._file, self._opened.storage, told=told)
-        return known
+        table_metadata = self._metadata
+        if table_metadata is None or table_metadata.file != self._file:
+            told = None if table_metadata is None else table_metadata.told
+            self._metadata = table_metadata = read_table(self._file, self._opened.storage, told=told)
+        return table_metadata
 
     def files(self, keys: Collection[int]) -> Mapping[int, LiveFile]:
         """Return the files of the last observation with these keys."""
@@ -115,11 +115,11 @@ def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
     of it. Raises TemporaryError if another table cannot be loaded, and YieldError if the table was renamed during
     the run.
     """
-    spelled, found = Spelling(), dict[str, str]()
+    spelled, folders = Spelling(), dict[str, str]()
     home = f"{spelled.folder(metadata.location)}/"
     for name, identifier in _others(table):
-        for other in _shown(partial(_metadata, table, identifier), name):
-            theirs = [f"{spelled.folder(one)}/" for one in _places(other)]
+        for other in _listing(partial(_metadata, table, identifier), name):
+            theirs = [f"{spelled.folder(place)}/" for place in _places(other)]
             if home in theirs and _is_lost(table, other):
                 continue
             if home in theirs:
@@ -139,8 +139,8 @@ def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
                         "folder"
                     )
             below = (place for place in theirs if place.startswith(home))
-            found.update((place.removeprefix(home).rstrip("/"), f"files of the table {name}") for place in below)
-    return found
+            folders.update((place.removeprefix(home).rstrip("/"), f"files of the table {name}") for place in below)
+    return folders
 
 
 def require_no_copy(table: OpenTable, metadata: TableMetadata) -> None:
@@ -167,14 +167,14 @@ def _require_its_name(table: OpenTable, metadata: TableMetadata, *, found_as: st
     """
     _, own = named_in_catalog(table.assignment.location)
     identifier = table.jvm.org.apache.iceberg.catalog.TableIdentifier.parse(own)
-    if metadata.uuid not in _shown(partial(_uuid, table, identifier)):
+    if metadata.uuid not in _listing(partial(_uuid, table, identifier)):
         raise YieldError(f"the table {own} was renamed to {found_as} during the run. Services go on under the new name")
 
 
 def _asked_uuid(table: OpenTable, name: str, identifier: Any) -> str | None:
     uuid = None
     with contextlib.suppress(TemporaryError):
-        uuid = next(iter(_shown(partial(_uuid, table, identifier))), None)
+        uuid = next(iter(_listing(partial(_uuid, table, identifier))), None)
     table.uuids[name] = (table.clock.now(), uuid)
     return uuid
 
@@ -183,17 +183,19 @@ def _others(table: OpenTable) -> Iterator[tuple[str, Any]]:
     if table.catalog is None:
         return
     _, own = named_in_catalog(table.assignment.location)
-    named = ((str(one.toString()), one) for one in itertools.islice(_identifiers(table, own), _MOST))
+    named = (
+        (str(identifier.toString()), identifier) for identifier in itertools.islice(_identifiers(table, own), _MOST)
+    )
     yield from ((name, identifier) for name, identifier in named if name != own)
 
 
 def _identifiers(table: OpenTable, own: str) -> Iterator[Any]:
     named, catalog = table.jvm.org.apache.iceberg.catalog, table.catalog
     first = named.TableIdentifier.parse(own).namespace()
-    yield from _shown(partial(catalog.listTables, first))
-    for other in _shown(partial(catalog.listNamespaces, named.Namespace.empty())):
+    yield from _listing(partial(catalog.listTables, first))
+    for other in _listing(partial(catalog.listNamespaces, named.Namespace.empty())):
         if not other.equals(first):
-            yield from _shown(partial(catalog.listTables, other))
+            yield from _listing(partial(catalog.listTables, other))
 
 
 def _metadata(table: OpenTable, identifier: Any) -> Iterable[TableMetadata]:
@@ -215,7 +217,7 @@ def _is_lost(table: OpenTable, other: TableMetadata) -> bool:
 
 
 def _places(other: TableMetadata) -> Iterable[str]:
-    return (one for one in (other.location, *map(other.properties.get, PLACES)) if one is not None)
+    return (place for place in (other.location, *map(other.properties.get, PLACES)) if place is not None)
 
 
 def _history(other: TableMetadata) -> Iterator[str]:
@@ -223,7 +225,7 @@ def _history(other: TableMetadata) -> Iterator[str]:
     yield from (snapshot.manifest_list for snapshot in other.snapshots if snapshot.manifest_list is not None)
 
 
-def _shown(ask: Callable[[], Iterable[_Shown]], needed: str | None = None) -> Sequence[_Shown]:
+def _listing(ask: Callable[[], Iterable[_Shown]], needed: str | None = None) -> Sequence[_Shown]:
     """Return what the catalog shows. Nothing if it refuses, as without the right to list. If another error concerns a
     `needed` table, raise TemporaryError. Raises it also if a listing fails.
     """

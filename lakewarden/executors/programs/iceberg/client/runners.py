@@ -71,10 +71,10 @@ def _constructed(table: OpenTable, name: str, *arguments: Any) -> Any:
     """Return a new object of a class that is not public. Raises PermanentError if the bundle has no such class."""
     java = table.jvm.java.lang
     try:
-        found = java.Thread.currentThread().getContextClassLoader().loadClass(f"{_PACKAGE}.{name}")
+        java_class = java.Thread.currentThread().getContextClassLoader().loadClass(f"{_PACKAGE}.{name}")
     except Py4JJavaError as error:
         raise _another_bundle(name) from error
-    for constructor in found.getDeclaredConstructors():
+    for constructor in java_class.getDeclaredConstructors():
         if constructor.getParameterCount() == len(arguments):
             constructor.setAccessible(True)
             return constructor.newInstance(_array(table, arguments))

@@ -32,7 +32,7 @@ def columns_of(table: OpenTable, wanted: Sequence[str], snapshot: Any) -> Sequen
     """
     with translated(Step.PLAN):
         schema, then = table.java.schema(), table.java.schemas().get(snapshot.schemaId()) or table.java.schema()
-        has = {name: schema.findField(name) for name in wanted or [str(one.name()) for one in schema.columns()]}
+        has = {name: schema.findField(name) for name in wanted or [str(column.name()) for column in schema.columns()]}
         plain = [name for name, column in has.items() if column is not None and column.type().isPrimitiveType()]
         if wanted and len(plain) < len(has):
             wrong = next(name for name in wanted if name not in plain)

@@ -38,7 +38,7 @@ class DeleteFiles:
     def _remove_needless(self) -> None:
         self._observations.observe()
         seen = self._observations.metadata()
-        keys = frozenset(one.key for one in needless(self._observations.everything(), seen.specs))
+        keys = frozenset(file.key for file in needless(self._observations.everything(), seen.specs))
         if not keys:
             return
 

@@ -263,8 +263,8 @@ class PlanStore:
     def read(self) -> PlanBeside:
         """Return the plans beside the table. Raises CorruptMetadataError and TemporaryError."""
         service = self.table.assignment.service
-        found = plan_beside(service, address_of(self.location), self.table.storage, uuid=self.uuid)
-        return found or PlanBeside(service=service, table=self.uuid)
+        beside = plan_beside(service, address_of(self.location), self.table.storage, uuid=self.uuid)
+        return beside or PlanBeside(service=service, table=self.uuid)
 
     def write(self, beside: PlanBeside) -> Probe:
         """Write the plans, first to the second file, then in their place. Return what a listing must show of
@@ -344,13 +344,13 @@ class PlanStore:
         """Return the files in the list of a plan as digests. Raises what `to_carry_out` raises for the list."""
         if pending.files > MOST_LISTED:
             raise PermanentError(f"{pending.instant} counts {pending.files} files, and no list of ours is so long")
-        found = Digests(pending.files)
+        file_digests = Digests(pending.files)
         for number, file in enumerate(self.read_list(pending)):
             if number == pending.files:
                 raise NotWholeError(f"the list of {pending.instant} names more files than it counts")
             self.ground.require([file], listed_by=pending.instant)
-            found.add(folder.known(file.path))
-        return found
+            file_digests.add(folder.known(file.path))
+        return file_digests
 
     def begin(self, beside: PlanBeside, plan: DeletionPlan) -> Probe:
         """Write that the plan is begun. From then on any later run finishes it."""
@@ -370,10 +370,10 @@ class PlanStore:
     def pending_lists(self) -> tuple[str, ...]:
         """Return the paths of the lists of all pending plans beside the table, also of other services."""
         folder = address_of(self.location)
-        found = (plan_beside(service, folder, self.table.storage, uuid=self.uuid) for service in DELETING)
+        plans = (plan_beside(service, folder, self.table.storage, uuid=self.uuid) for service in DELETING)
         return tuple(
             list_of(beside.service, self.location, beside.pending.run)
-            for beside in found
+            for beside in plans
             if beside is not None and beside.pending is not None
         )
 

@@ -45,9 +45,9 @@ class FileGroup:
     tasks: Mapping[int, Any]
     files: tuple[LiveFile, ...]
 
-    def left_with(self, known: Group) -> FileGroup:
-        """Return the group with only those of its files that are `known`."""
-        return replace(self, known=known, files=tuple(file for file in self.files if file.key in known.keys))
+    def left_with(self, group: Group) -> FileGroup:
+        """Return the group with only those of its files that are in `group`."""
+        return replace(self, known=group, files=tuple(file for file in self.files if file.key in group.keys))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -86,8 +86,8 @@ def planned_groups(
     for path in named:
         if key_of(path) not in files:
             raise TemporaryError(f"Iceberg's planner names {path}, which is in no manifest that we read")
-    found = file_groups((*files.values(), *observations.deletes()), metadata, rules, keeps=keeps, may=may)
-    return [FileGroup(known=one, tasks=tasks, files=tuple(files[key] for key in one.keys)) for one in found]
+    live_groups = file_groups((*files.values(), *observations.deletes()), metadata, rules, keeps=keeps, may=may)
+    return [FileGroup(known=group, tasks=tasks, files=tuple(files[key] for key in group.keys)) for group in live_groups]
 
 
 class FieldIds:
@@ -139,9 +139,9 @@ class FieldIds:
 
     def figures(self) -> Mapping[str, str]:
         """Return what the run tells of the files that are left out."""
-        return {"left_out": self._told()} if self.lacking else {}
+        return {"left_out": self._why_left_out()} if self.lacking else {}
 
-    def _told(self) -> str:
+    def _why_left_out(self) -> str:
         paths = sorted(path for path in self._looked_at.values() if path)
         with translated(Step.PLAN):
             mapping = self._table.jvm.org.apache.iceberg.mapping
@@ -159,14 +159,14 @@ class FieldIds:
         if not self.lacking:
             return nothing
         again = timedelta(hours=1) if self._table.assignment.rewrite_all is None else nothing.again
-        return NothingToDo(reason=f"{nothing.reason}; {self._told()}", again=again)
+        return NothingToDo(reason=f"{nothing.reason}; {self._why_left_out()}", again=again)
 
 
 def taken(groups: Iterable[FileGroup], avoided: Iterable[str], options: RewriteOptions) -> Sequence[FileGroup]:
     """Return the groups that one run takes: none in an avoided partition, and no more than `options` allow."""
     by_keys = {group.known.keys: group for group in groups}
-    known = [group.known for group in by_keys.values()]
-    choice = choose(known, avoided, options)
+    candidates = [group.known for group in by_keys.values()]
+    choice = choose(candidates, avoided, options)
     return [by_keys[group.keys] for group in choice.takes]
 
 

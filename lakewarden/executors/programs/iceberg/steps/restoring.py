@@ -82,21 +82,21 @@ def _restored(table: OpenTable, lost: LostRefs) -> bool:
 
 
 def _made_again(iceberg: Any, earlier: Any, snapshot: int, base: Any, sequence: int) -> Any:
-    said = json.loads(str(iceberg.SnapshotParser.toJson(earlier.snapshot(snapshot))))
-    said["timestamp-ms"] = max(int(time.time() * 1000), int(base.lastUpdatedMillis()))
+    document = json.loads(str(iceberg.SnapshotParser.toJson(earlier.snapshot(snapshot))))
+    document["timestamp-ms"] = max(int(time.time() * 1000), int(base.lastUpdatedMillis()))
     if int(base.formatVersion()) > 1:
-        said["sequence-number"] = sequence
-    if "first-row-id" in said:  # the manifest list has the numbers of the rows
-        said |= {"first-row-id": int(base.nextRowId()), "added-rows": 0}
-    return iceberg.SnapshotParser.fromJson(json.dumps(said))
+        document["sequence-number"] = sequence
+    if "first-row-id" in document:  # the manifest list has the numbers of the rows
+        document |= {"first-row-id": int(base.nextRowId()), "added-rows": 0}
+    return iceberg.SnapshotParser.fromJson(json.dumps(document))
 
 
 def _still_lost(lost: LostRefs, refused: LakewardenError | None) -> LakewardenError:
     names = ", ".join(f"{kind_of(ref)} of snapshot {ref.snapshot}" for ref in lost.refs)
-    said = (
+    sentence = (
         f"{names} was made while its snapshot expired, and the catalog has removed it. {lost.before} has it. No file "
         "was deleted"
     )
     if isinstance(refused, PermanentError):
-        return PermanentError(f"{said}. The catalog refuses to restore it: {refused}")
-    return TemporaryError(f"{said}. The next run restores it: {refused or 'the table moved on at each attempt'}")
+        return PermanentError(f"{sentence}. The catalog refuses to restore it: {refused}")
+    return TemporaryError(f"{sentence}. The next run restores it: {refused or 'the table moved on at each attempt'}")

@@ -279,26 +279,26 @@ class RewriteSteps(ABC):
 
     def _dry(self, groups: Sequence[FileGroup], avoided: Collection[str], *, expects_deletes: bool) -> Plan:
         """Return the plan of a dry run. Its figures cover all runs of the rewrite, as the table is now."""
-        known = [group.known for group in groups]
-        found = estimate(known, avoided, self._options)
+        candidates = [group.known for group in groups]
+        forecast = estimate(candidates, avoided, self._options)
         first = taken(groups, avoided, self._options)
         # the file that has to stay because of equality deletes is rewritten by a run of its own
-        again = found.runs == 1 and expects_deletes and _files(self._anchored(first)) < _files(first)
-        files_now, bytes_now = _files(groups), sum(one.bytes for one in known)
+        again = forecast.runs == 1 and expects_deletes and _files(self._anchored(first)) < _files(first)
+        files_now, bytes_now = _files(groups), sum(group.bytes for group in candidates)
         files_later, bytes_later = (
-            sum(one.files for one in found.left_alone),
-            sum(one.bytes for one in found.left_alone),
+            sum(group.files for group in forecast.left_alone),
+            sum(group.bytes for group in forecast.left_alone),
         )
         figures = {
             "files": files_now - files_later,
             "bytes": bytes_now - bytes_later,
-            "file_groups": len(known) - len(found.left_alone),
-            "runs": found.runs + again,
-            "commits": found.commits + again,
+            "file_groups": len(candidates) - len(forecast.left_alone),
+            "runs": forecast.runs + again,
+            "commits": forecast.commits + again,
             "files_left_alone": files_later,
             "bytes_left_alone": bytes_later,
         }
-        return Plan(instant=None, file_groups=len(known), bytes=bytes_now, figures=figures)
+        return Plan(instant=None, file_groups=len(candidates), bytes=bytes_now, figures=figures)
 
     def _anchored(self, groups: Sequence[FileGroup]) -> Sequence[FileGroup]:
         """Return the groups without the file that must stay because of equality deletes. If there are several commits,
@@ -309,7 +309,7 @@ class RewriteSteps(ABC):
         owners = {file.key: group for group in groups for file in group.files}
         files = [file for group in groups for file in group.files]
         left = anchored([group.known for group in groups], files, data_files=self._observations.data_files())
-        return [owners[known.keys[0]].left_with(known) for known in left]
+        return [owners[rest.keys[0]].left_with(rest) for rest in left]
 
     @abstractmethod
     def avoided(self, view: TableView) -> Mapping[str, datetime]:
@@ -445,13 +445,15 @@ class RewriteSteps(ABC):
         if not self._committed:
             return first
         done = ", ".join(f"{name} {count}" for name, count in figures_of(self._table).items())
-        told = (
+        message = (
             f"{len(self._chosen) - self._committed} of {len(self._chosen)} file groups were not rewritten: {first} "
             f"(the others are committed: {done})"
         )
         if isinstance(first, PermanentError):
-            return PermanentError(told)
-        return TemporaryError(told, delay=first.delay if isinstance(first, TemporaryError) else timedelta(seconds=10))
+            return PermanentError(message)
+        return TemporaryError(
+            message, delay=first.delay if isinstance(first, TemporaryError) else timedelta(seconds=10)
+        )
 
 
 def _files(groups: Sequence[FileGroup]) -> int:

@@ -176,28 +176,30 @@ class OpenTable:
         """Return the table as it is now, by the daemon's own reader, with so many snapshots at `most`. With
         `partitions` also when rows came into them. Raises TemporaryError if it cannot be read whole for a second.
         """
-        found = self._look(most, partitions=partitions)
+        newest_look = self._look(most, partitions=partitions)
         for wait in WAITS:
-            if not found.faults:
+            if not newest_look.faults:
                 break
             time.sleep(wait)
-            found = self._look(most, partitions=partitions)
-        if found.faults:
-            raise TemporaryError(found.faults[0])
-        return found
+            newest_look = self._look(most, partitions=partitions)
+        if newest_look.faults:
+            raise TemporaryError(newest_look.faults[0])
+        return newest_look
 
     def _look(self, most: int | None, *, partitions: bool) -> Look:
         location = self.table.location
         head = self._heads.of(location, self.storage)
         newest = None if head is None else head.id
         now = self.clock.now()
-        found = look(location, self.storage, self._remembered, head=newest, now=now, most=most, partitions=partitions)
-        self._remembered = found.memo
-        return found
+        newest_look = look(
+            location, self.storage, self._remembered, head=newest, now=now, most=most, partitions=partitions
+        )
+        self._remembered = newest_look.memo
+        return newest_look
 
-    def require_free(self, found: Look, kind: type[PermanentError | YieldError]) -> None:
-        """Raise `kind` if something blocks the run's service on a table that is as it was `found`."""
-        for blocker in blockers(self.table, found.facts):
+    def require_free(self, look: Look, kind: type[PermanentError | YieldError]) -> None:
+        """Raise `kind` if something blocks the run's service on a table that is as in `look`."""
+        for blocker in blockers(self.table, look.facts):
             if blocker.concerns(self.assignment.service):
                 raise kind(blocker.reason)
 
@@ -216,10 +218,12 @@ class OpenTable:
 
     def conditions(self) -> ConditionalWrites:
         """Return the conditional writes of the table's store. Raises PermanentError if it has none."""
-        found = self.storage.conditions(self.table.location) if isinstance(self.storage, ScatteredStorage) else None
-        if found is None:
+        conditional_writes = (
+            self.storage.conditions(self.table.location) if isinstance(self.storage, ScatteredStorage) else None
+        )
+        if conditional_writes is None:
             raise PermanentError(f"nothing is written to {self.table.location}: its store has no conditional writes")
-        return found
+        return conditional_writes
 
     def compacting(self) -> Any:
         """Return the table with the options under which its writers compact. A compaction that a writer may put off

@@ -94,11 +94,11 @@ class FilesOnDisk:
                 file.write(str(number))
             os.replace(made, f"{self._location}/snapshot/EARLIEST")  # noqa: PTH105
 
-    def _delete_unchanged(self, one: OldFile) -> bool:
-        if not old_files.is_still(one, self._location):
+    def _delete_unchanged(self, old_file: OldFile) -> bool:
+        if not old_files.is_still(old_file, self._location):
             return False
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{self._location}/{one.path}")  # noqa: PTH108 - a location
+            os.unlink(f"{self._location}/{old_file.path}")  # noqa: PTH108 - a location
             return True
         return False
 
@@ -112,15 +112,15 @@ def require_own_folders(location: str) -> None:
 
 def listed(location: str, names: Collection[str]) -> Listed:
     """List the buckets of a table for files with these names. A name that is there twice is not found."""
-    files, found, twice = 0, dict[str, str](), set[str]()
+    files, paths, twice = 0, dict[str, str](), set[str]()
     for place in files_in_buckets(location):
         files += 1
         name = place.name
         if name in names:
-            if name in found:
+            if name in paths:
                 twice.add(name)
-            found[name] = place.path
-    return Listed(files=files, found={name: path for name, path in found.items() if name not in twice})
+            paths[name] = place.path
+    return Listed(files=files, found={name: path for name, path in paths.items() if name not in twice})
 
 
 def files_in_buckets(location: str) -> Iterator[os.DirEntry[str]]:
@@ -173,7 +173,7 @@ class FilesInStore:
 
     def in_buckets(self, names: Collection[str]) -> Listed:
         """List the buckets for files with these names. It takes one request for each thousand files of the table."""
-        files, found, twice = 0, dict[str, str](), set[str]()
+        files, paths, twice = 0, dict[str, str](), set[str]()
 
         def take(path: str, _: FileEntry) -> None:
             nonlocal files
@@ -182,12 +182,12 @@ class FilesInStore:
                 return
             files += 1
             if name in names:
-                if name in found:
+                if name in paths:
                     twice.add(name)
-                found[name] = f"{self._location}/{path}"
+                paths[name] = f"{self._location}/{path}"
 
         self._each_below(take)
-        return Listed(files=files, found={name: file for name, file in found.items() if name not in twice})
+        return Listed(files=files, found={name: file for name, file in paths.items() if name not in twice})
 
     def delete(self, files: Iterable[str]) -> int:
         """Delete files, several at a time, and return how many. One that is missing counts: a store does not tell."""
@@ -195,22 +195,22 @@ class FilesInStore:
 
     def old(self, naming: Naming, *, before: datetime) -> OldFiles:
         """List what was written `before`. It takes one request for each thousand files of the table."""
-        found = OldFiles(old=[])
+        listing = OldFiles(old=[])
 
         def take(path: str, entry: FileEntry) -> None:
             folder, _, name = path.rpartition("/")
             if not name or not (folder in FOLDERS or _is_bucket(folder, naming)):
                 return
-            found.files += 1
+            listing.files += 1
             if may_be_orphan(path, name, naming) and entry.modified < before:
-                found.old.append(_old_file(path, size=entry.size, modified=entry.modified, version=entry.version))
+                listing.old.append(_old_file(path, size=entry.size, modified=entry.modified, version=entry.version))
 
         self._each_below(take)
-        return found
+        return listing
 
     def delete_unchanged(self, files: Iterable[OldFile]) -> tuple[OldFile, ...]:
         """Delete files that are as they were listed, several at a time."""
-        return tuple(one for one in _each(self._delete_unchanged, files) if one is not None)
+        return tuple(file for file in _each(self._delete_unchanged, files) if file is not None)
 
     def clock(self) -> datetime:
         """Return the current time of the store: a file is written, and deleted again."""
@@ -237,17 +237,17 @@ class FilesInStore:
         with contextlib.suppress(FileNotFoundError):
             self._storage.ask(file, lambda client, path: client.delete(path))
 
-    def _delete_unchanged(self, one: OldFile) -> OldFile | None:
-        file = f"{self._location}/{one.path}"
+    def _delete_unchanged(self, old_file: OldFile) -> OldFile | None:
+        file = f"{self._location}/{old_file.path}"
         try:
-            found = self._storage.ask(file, lambda client, path: client.head(path))
+            head = self._storage.ask(file, lambda client, path: client.head(path))
         except FileNotFoundError:
             return None
-        version = str(found["e_tag"] or "")
-        if _old_file(one.path, size=found["size"], modified=found["last_modified"], version=version) != one:
+        version = str(head["e_tag"] or "")
+        if _old_file(old_file.path, size=head["size"], modified=head["last_modified"], version=version) != old_file:
             return None
         self._delete(file)
-        return one
+        return old_file
 
 
 def _each(act: Callable[[_T], _R], things: Iterable[_T]) -> Iterator[_R]:

@@ -57,36 +57,36 @@ class OldFiles:
 
 def listed(location: str, naming: Naming, *, before: datetime) -> OldFiles:
     """List the folders in which Paimon keeps files, for those that were written `before`. Raises OSError."""
-    found, limit = OldFiles(old=[]), before.timestamp() * 1e9
+    listing, limit = OldFiles(old=[]), before.timestamp() * 1e9
     for entry, path in _files(location, naming):
-        found.files += 1
+        listing.files += 1
         if not may_be_orphan(path, entry.name, naming):
             continue
         try:
-            told = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:  # it was deleted meanwhile
             continue
-        if told.st_mtime_ns < limit:
-            found.old.append(_old_file(path, told))
-    return found
+        if status.st_mtime_ns < limit:
+            listing.old.append(_old_file(path, status))
+    return listing
 
 
-def is_still(one: OldFile, location: str) -> bool:
+def is_still(old_file: OldFile, location: str) -> bool:
     """Whether a file is there as it was listed, in folders that are no links."""
     parent = location
-    for folder in one.path.split("/")[:-1]:
+    for folder in old_file.path.split("/")[:-1]:
         parent = f"{parent}/{folder}"
         if os.path.islink(parent):  # noqa: PTH114 - a location, as all paths of this package
             return False
     try:
-        told = os.lstat(f"{location}/{one.path}")
+        status = os.lstat(f"{location}/{old_file.path}")
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return stat.S_ISREG(told.st_mode) and _old_file(one.path, told) == one
+    return stat.S_ISREG(status.st_mode) and _old_file(old_file.path, status) == old_file
 
 
-def _old_file(path: str, told: os.stat_result) -> OldFile:
-    return OldFile(path=path, size=told.st_size, modified_ns=told.st_mtime_ns, inode=told.st_ino)
+def _old_file(path: str, status: os.stat_result) -> OldFile:
+    return OldFile(path=path, size=status.st_size, modified_ns=status.st_mtime_ns, inode=status.st_ino)
 
 
 def may_be_orphan(path: str, name: str, naming: Naming) -> bool:
@@ -217,7 +217,9 @@ def written_whole(folder: str, content: bytes, *, run: str) -> None:
 
 def _leftovers(folder: str) -> list[str]:
     with os.scandir(folder) as listed:
-        return [one.name for one in listed if _UNDER_WAY.fullmatch(one.name) and one.is_file(follow_symlinks=False)]
+        return [
+            entry.name for entry in listed if _UNDER_WAY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+        ]
 
 
 def _read(file: str) -> bytes | None:

@@ -36,10 +36,10 @@ class CommitBase:
     oldest: int
 
 
-def base_of(found: Look, planned: Schema | None) -> CommitBase:
+def base_of(look: Look, planned: Schema | None) -> CommitBase:
     """Return what a commit on the table follows. Raises YieldError if the schema is not the planned one."""
-    history = found.facts.history
-    if history.newest is None or found.facts.schema != planned:
+    history = look.facts.history
+    if history.newest is None or look.facts.schema != planned:
         raise YieldError("the schema or an option of the table was changed since the plan was made")
     return CommitBase(newest=history.newest, oldest=history.oldest)
 
@@ -94,8 +94,8 @@ def _require_followed(table: OpenTable, base: CommitBase, ours: Snapshot) -> Non
 
     A base that is gone with all older snapshots has expired: an expiry begins with the oldest one.
     """
-    found = table.snapshot(base.newest.id)
-    if found == base.newest or (found is None and table.snapshot(base.oldest) is None):
+    snapshot = table.snapshot(base.newest.id)
+    if snapshot == base.newest or (snapshot is None and table.snapshot(base.oldest) is None):
         return
     why = f"the table was rolled back while snapshot {ours.id} was committed"
     if table.snapshot(ours.id + 1) is not None:
@@ -111,10 +111,10 @@ def _require_followed(table: OpenTable, base: CommitBase, ours: Snapshot) -> Non
 def committed(table: OpenTable, proposal: Proposal) -> Snapshot:
     """Return the snapshot that was committed, as the table has it. Raises UnknownError if it is not ours any more."""
     file = f"{table.table.location}/{SNAPSHOTS}/snapshot-{proposal.snapshot.id}"
-    found = parse_snapshot(content_of(file, table.storage), file=file, named=proposal.snapshot.id)
-    if found.user != table.user:
+    snapshot = parse_snapshot(content_of(file, table.storage), file=file, named=proposal.snapshot.id)
+    if snapshot.user != table.user:
         raise UnknownError(
-            f"snapshot {found.id} was ours, and is of the commit user {found.user[:80]} now: a writer without hard "
-            "links has replaced it"
+            f"snapshot {snapshot.id} was ours, and is of the commit user {snapshot.user[:80]} now: a writer without "
+            "hard links has replaced it"
         )
-    return found
+    return snapshot

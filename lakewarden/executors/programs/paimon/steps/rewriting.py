@@ -99,13 +99,13 @@ def discard(table: OpenTable, messages: Sequence[Any]) -> None:
     for message in messages:
         with on_the_way_out("delete what was written"):
             made = message.compactIncrement()
-            before = {str(one.fileName()) for one in made.compactBefore()}
+            before = {str(file.fileName()) for file in made.compactBefore()}
             paths = factory.createDataFilePathFactory(message.partition(), message.bucket())
-            for one in (*made.compactAfter(), *made.changelogFiles()):
-                if str(one.fileName()) not in before:
-                    for extra in one.extraFiles():
-                        files.deleteQuietly(paths.toAlignedPath(extra, one))
-                    files.deleteQuietly(paths.toPath(one))
+            for file in (*made.compactAfter(), *made.changelogFiles()):
+                if str(file.fileName()) not in before:
+                    for extra in file.extraFiles():
+                        files.deleteQuietly(paths.toAlignedPath(extra, file))
+                    files.deleteQuietly(paths.toPath(file))
 
 
 # Makes a snapshot as Paimon does, without giving it to the table.
@@ -197,10 +197,10 @@ def _require_same_schema(table: OpenTable) -> None:
     """Raise YieldError if the table has another schema than when it was opened, or is another table by now. The core
     would write manifests by the old one.
     """
-    opened, found = table.java.schema(), table.java.schemaManager().latest()
-    if not found.isPresent():
+    opened, optional = table.java.schema(), table.java.schemaManager().latest()
+    if not optional.isPresent():
         raise YieldError("the table is gone: its folder has no schema any more")
-    newest = found.get()
+    newest = optional.get()
     if (newest.id(), newest.timeMillis()) != (opened.id(), opened.timeMillis()):
         raise YieldError("the table has another schema than at the beginning of the run, or is another table by now")
 
@@ -265,8 +265,8 @@ def require_exclusive_creation(table: OpenTable) -> None:
     conditions = table.conditions()
     probe, content = f"{location}/{OURS}/conditions", uuid.uuid4().hex.encode()
     if conditions.create(probe, content) is None:
-        known = conditions.versioned(probe)
-        if known is None or conditions.replace(probe, content, version=known.version) is None:
+        probe_object = conditions.versioned(probe)
+        if probe_object is None or conditions.replace(probe, content, version=probe_object.version) is None:
             raise TemporaryError(f"{probe} is written by another run")
 
 

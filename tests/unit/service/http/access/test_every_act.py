@@ -194,7 +194,7 @@ def office(
         clock=clock,
         in_force=in_force,
         rows=lambda: registrar.rows,
-        told=lambda *_: None,
+        tell=lambda *_: None,
     )
     app = build_api(
         served.composed.status,
