@@ -8,6 +8,10 @@ from datetime import timedelta
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView
+from lakewarden.planners.triggers import NumCommits, TimeElapsed, Trigger, WhenAsked
+
+
+_EACH_COMMIT = NumCommits(at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +31,7 @@ class ServiceTraits:
     - `gives_way_to`: the services that go first if both are due on one table. Readers pay more the longer those wait.
     - `takes_turns`: the service gives way once. Its next run does not, because a busy table always has a compaction
       that is due.
-    - `by_hand`: the service runs only if an operator asks for it.
+    - `trigger`: when it is due, if the configuration does not say it.
     - `locked`: the joined step holds the lock of the table, and writers wait for it.
     - `oldest_beside`: a run that began longer ago than this may not run beside it. The service deletes unknown files
       that are older than a day. A younger run has no file that is that old.
@@ -43,11 +47,17 @@ class ServiceTraits:
     blocks_others: bool = False
     gives_way_to: frozenset[Service] = frozenset()
     takes_turns: bool = False
-    by_hand: bool = False
+    trigger: Trigger = _EACH_COMMIT
     locked: bool = False
     oldest_beside: timedelta | None = None
 
+    @property
+    def by_hand(self) -> bool:
+        """Whether it runs only if an operator asks for it."""
+        return isinstance(self.trigger, WhenAsked)
 
+
+_DAILY = TimeElapsed(at_least=timedelta(days=1))
 _CLEANED_BESIDE = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
 _COMPACTION = frozenset({Service.COMPACTION})
 _COMPACTION_FIRST = _COMPACTION
@@ -56,7 +66,11 @@ compaction would merge."""
 
 SERVICES: Mapping[Service, ServiceTraits] = {
     Service.COMPACTION: ServiceTraits(
-        deletes=False, joined=False, beside=frozenset({Service.CLEAN, Service.ORPHANS}), meets_writers=True
+        deletes=False,
+        joined=False,
+        beside=frozenset({Service.CLEAN, Service.ORPHANS}),
+        meets_writers=True,
+        trigger=NumCommits(at_least=5),
     ),
     Service.LOG_COMPACTION: ServiceTraits(
         deletes=False,
@@ -65,6 +79,7 @@ SERVICES: Mapping[Service, ServiceTraits] = {
         meets_writers=True,
         blocks_others=True,
         gives_way_to=_COMPACTION_FIRST,
+        trigger=NumCommits(at_least=5),
     ),
     Service.CLUSTERING: ServiceTraits(
         deletes=False,
@@ -73,19 +88,20 @@ SERVICES: Mapping[Service, ServiceTraits] = {
         blocks_others=True,
         gives_way_to=_COMPACTION_FIRST,
         takes_turns=True,
+        trigger=NumCommits(at_least=4),
     ),
     Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, delays_commits=True, one_plan=True),
-    Service.ARCHIVE: ServiceTraits(deletes=True),
+    Service.ARCHIVE: ServiceTraits(deletes=True, trigger=NumCommits(at_least=10)),
     Service.ROLLBACK: ServiceTraits(deletes=True, one_plan=True),
-    Service.TTL: ServiceTraits(deletes=True, meets_writers=True),
+    Service.TTL: ServiceTraits(deletes=True, meets_writers=True, trigger=_DAILY),
     Service.INDEXING: ServiceTraits(deletes=False, one_plan=True, locked=True),
-    Service.SAVEPOINT: ServiceTraits(deletes=False),
-    Service.CATALOG_SYNC: ServiceTraits(deletes=False),
-    Service.METADATA_VALIDATION: ServiceTraits(deletes=False, joined=False, by_hand=True),
-    Service.METADATA_REBUILD: ServiceTraits(deletes=False, by_hand=True, locked=True),
-    Service.TABLE_STATS: ServiceTraits(deletes=False, joined=False),
+    Service.SAVEPOINT: ServiceTraits(deletes=False, trigger=_DAILY),
+    Service.CATALOG_SYNC: ServiceTraits(deletes=False, trigger=TimeElapsed(at_least=timedelta(minutes=5))),
+    Service.METADATA_VALIDATION: ServiceTraits(deletes=False, joined=False, trigger=WhenAsked()),
+    Service.METADATA_REBUILD: ServiceTraits(deletes=False, trigger=WhenAsked(), locked=True),
+    Service.TABLE_STATS: ServiceTraits(deletes=False, joined=False, trigger=_DAILY),
     Service.PARTITION_COMMIT: ServiceTraits(deletes=False),
-    Service.ORPHANS: ServiceTraits(deletes=True, beside=_COMPACTION, oldest_beside=timedelta(hours=12)),
+    Service.ORPHANS: ServiceTraits(deletes=True, beside=_COMPACTION, oldest_beside=timedelta(hours=12), trigger=_DAILY),
 }
 
 BY_HAND = frozenset(service for service, traits in SERVICES.items() if traits.by_hand)

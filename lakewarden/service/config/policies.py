@@ -1,32 +1,18 @@
-"""The settings of a policy become a policy. Each service has a default trigger."""
+"""The settings of a policy become a policy. The traits of a service have its default trigger."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import timedelta
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Policy, SettingOrigin
 from lakewarden.planners.ports import TableFormat
+from lakewarden.planners.services import SERVICES
 from lakewarden.planners.settings import Settings
-from lakewarden.planners.triggers import NumCommits, NumRewrites, TimeElapsed, Trigger, WhenAsked
+from lakewarden.planners.triggers import NumRewrites, Trigger
 from lakewarden.service.config.daemon import Asking, BudgetSettings
 from lakewarden.service.config.layers.service_settings import ServiceSettings
 
-_TRIGGERS: Mapping[Service, Trigger] = {
-    Service.COMPACTION: NumCommits(at_least=5),
-    Service.LOG_COMPACTION: NumCommits(at_least=5),
-    Service.CLUSTERING: NumCommits(at_least=4),
-    Service.ARCHIVE: NumCommits(at_least=10),
-    Service.TTL: TimeElapsed(at_least=timedelta(days=1)),
-    Service.SAVEPOINT: TimeElapsed(at_least=timedelta(days=1)),
-    Service.CATALOG_SYNC: TimeElapsed(at_least=timedelta(minutes=5)),
-    Service.ORPHANS: TimeElapsed(at_least=timedelta(days=1)),
-    Service.TABLE_STATS: TimeElapsed(at_least=timedelta(days=1)),
-    Service.METADATA_VALIDATION: WhenAsked(),
-    Service.METADATA_REBUILD: WhenAsked(),
-}
-_OTHERWISE: Trigger = NumCommits(at_least=1)
 _AFTER_A_REWRITE: Trigger = NumRewrites(at_least=1)
 
 
@@ -59,7 +45,7 @@ def first_policies(table_format: TableFormat) -> Mapping[Service, Policy]:
 def _trigger(service: Service, settings: ServiceSettings) -> Trigger:
     if not settings.asynchronous:
         return _AFTER_A_REWRITE
-    return settings.trigger if settings.trigger is not None else _TRIGGERS.get(service, _OTHERWISE)
+    return settings.trigger if settings.trigger is not None else SERVICES[service].trigger
 
 
 def inherited(sources: Mapping[str, SettingOrigin], services: Collection[Service]) -> Mapping[str, SettingOrigin]:
