@@ -10,7 +10,6 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.triggers import NumCommits, TimeElapsed, Trigger, WhenAsked
 
-
 _EACH_COMMIT = NumCommits(at_least=1)
 
 

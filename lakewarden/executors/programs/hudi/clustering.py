@@ -31,6 +31,7 @@ from lakewarden.executors.programs.hudi.steps.rewriting import (
     give_up,
     give_up_alone,
     keep_operations,
+    reading,
     require_not_undone,
     require_whole_plan,
     writes_named_by,
@@ -147,19 +148,20 @@ class ClusteringSteps:
         A plan that we have begun is ours to withdraw, even if another client planned it.
         """
         instant = plan.on_timeline
-        self._refuse_a_wrong_copy(instant, ours=self._ours is not None)
+        with reading(self._table, instant, self._writes):
+            self._refuse_a_wrong_copy(instant, ours=self._ours is not None)
         with self._between_writers(instant) as view:
             self._table.before_a_commit()
             self._ours = instant
             require_not_undone(self._table, view, instant, self._writes)
             read = completed_writes(view)
-        with translated(Step.COMMIT):
+        with reading(self._table, instant, read), translated(Step.COMMIT):
             self._table.client.read_by_column_ids()
             written = self._table.client.write("cluster", instant, _ONLY_WRITE)
             statuses = written.getWriteStatuses()
             self._table.client.keep(statuses)
         try:
-            with translated(Step.COMMIT):
+            with reading(self._table, instant, read), translated(Step.COMMIT):
                 files = written_whole(statuses)
             self._table.reach(Point.WRITTEN)
             with self._between_writers(instant) as view:

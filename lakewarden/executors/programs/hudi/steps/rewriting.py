@@ -27,7 +27,7 @@ from lakewarden.planners.formats.hudi.indexes.file_groups import why_not_cluster
 from lakewarden.planners.formats.hudi.indexes.metadata_table import Committed, instants_of, left_out, named
 from lakewarden.planners.formats.hudi.metadata.names import Action, Layout
 from lakewarden.planners.formats.hudi.metadata.plans import GIVEN_UP_KEY, RUN_KEY, DataFile
-from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, Step
 from lakewarden.planners.model.view import TableView
 
@@ -96,6 +96,25 @@ def require_not_undone(table: OpenTable, view: TableView, plan: str, writes: Col
             raise UndoneError(
                 f"write {undone} {how} rolled back since plan {plan} was made: a new plan reads without it"
             )
+
+
+@contextlib.contextmanager
+def reading(table: OpenTable, plan: str, writes: Collection[str]) -> Iterator[None]:
+    """Let a rewrite read files that the `writes` have made. If that fails because one of them was rolled back
+    meanwhile, raise UndoneError in place of Java's "file not found". To be used for what commits nothing.
+    """
+    try:
+        yield
+    except YieldError:
+        raise
+    except LakewardenError as error:
+        try:
+            require_not_undone(table, table.view(), plan, writes)
+        except UndoneError as undone:
+            raise undone from error
+        except LakewardenError:
+            pass  # the first error says more
+        raise
 
 
 _LONGEST_REASON = 300
