@@ -21,7 +21,7 @@ from tests.support.hostile.hostile_table import Hostile, Looks
 _FIXTURE = Path(__file__).parents[2] / "tests" / "fixtures" / "hudi" / "mor_v9.zip"
 _ORIGINAL = "orders"
 _DEAD_SINCE = timedelta(minutes=40)
-"""Longer than a heartbeat may be silent (`rollback.options.dead_after`)."""
+"""Longer than a heartbeat may be silent (`options.dead_after` of the table)."""
 
 
 def make_copies(lake: Lake, directory: Path) -> Sequence[Hostile]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from lakewarden.demo.formats.hudi.options import TableType
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.settings import format_duration
 
 
 class WriterKind(StrEnum):
@@ -38,7 +37,7 @@ _POLICIES: Mapping[Service, Mapping[str, Any]] = {
     },
     Service.CLEAN: {"trigger": {"num_commits": 3}, "options": {"commits_retained": 6}},
     Service.ARCHIVE: {"trigger": {"num_commits": 3}, "options": {"keep_min_commits": 10, "keep_max_commits": 13}},
-    Service.ROLLBACK: {"options": {"dead_after": format_duration(DEAD_AFTER)}},
+    Service.ROLLBACK: {},
 }
 """Every service that a run of minutes can show. ttl counts in days, no less."""
 
@@ -51,7 +50,6 @@ _OF_SEVERAL: Mapping[Service, Mapping[str, Any]] = {
     },
     Service.CLEAN: {"trigger": {"num_commits": 5}, "options": {"commits_retained": 12}},
     Service.ARCHIVE: {"trigger": {"num_commits": 5}, "options": {"keep_min_commits": 20, "keep_max_commits": 26}},
-    Service.ROLLBACK: {"options": {"dead_after": "3m"}},
 }
 """The same for several writers. Each of them commits as often as one writer alone does."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lakewarden.demo.daemon import Child, DaemonProcess
 from lakewarden.demo.environment import Environment
@@ -14,10 +15,11 @@ from lakewarden.demo.snapshot import DemoState
 from lakewarden.demo.writers.orders import Batch, read_record
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.settings import format_duration
 from live.blame import caused_by_us
 from live.goal import EACH_SUCCEEDS, Goal
 from live.hudi.killed_writers import KilledWriters
-from live.hudi.policies import WriterKind, inline_options, policies
+from live.hudi.policies import DEAD_AFTER, WriterKind, inline_options, policies
 from live.hudi.streaming import doubled_micro_batches, forget_last_micro_batch, was_sent_again
 from live.hudi.travel import travel
 from live.journey import Journey
@@ -43,6 +45,11 @@ class HudiScenario(LiveScenario):
         self._killed_writers = KilledWriters(
             environment, kind, wanted=EACH_SUCCEEDS if Service.ROLLBACK in self.policies else 0
         )
+
+    @property
+    def table_options(self) -> Mapping[str, Any]:
+        """The time after which a killed writer is dead."""
+        return {"dead_after": format_duration(DEAD_AFTER)}
 
     def run_steps(self) -> None:
         """Run the steps, one after another."""

@@ -1,4 +1,4 @@
-"""Follows the logs of the workers of a pool, and adds each line to the logs of the runs that it belongs to."""
+"""Follows the logs of the workers of a pool. It adds each line, without secrets, to the logs of its runs."""
 
 from __future__ import annotations
 

@@ -4,14 +4,12 @@ slot.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from lakewarden.executors.contract import Capacity
-from lakewarden.planners.model.decision import Decision, remedy_of
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.services import SERVICES
@@ -243,87 +241,3 @@ def _kept_apart(run: Run, running: Sequence[Run], alone: _Keys) -> str | None:
 
 def _cleaning(running: Sequence[Run]) -> bool:
     return any(SERVICES[run.service].delays_commits for run in running)
-
-
-# How often a table is polled. While hooks announce the commits of a table in an object store or a catalog, it is polled
-# rarely, because each poll is a request that costs money. Pure: moments are seconds of one monotonic clock.
-
-TRUSTED_AFTER = 3
-"""So many commits in a row that hooks announced make polls rare."""
-
-LATE_SECONDS = 15.0
-"""A poll may see a commit before its hook arrives. So long the hook may be late."""
-
-COUNTS_SECONDS = 120.0
-"""A hook announces a commit that is seen at most so long after it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Announced:
-    """What was seen of the hooks of a table: the last `commits` in a row were announced. `hook_at` is when the newest
-    hook arrived that no commit has followed. `missed_at` is when a commit was seen that no hook has announced yet.
-    """
-
-    commits: int = 0
-    hook_at: float | None = None
-    missed_at: float | None = None
-
-
-NOTHING_HEARD = Announced()
-
-
-def hook_arrived(record: Announced, now: float) -> Announced:
-    """Return what is known after a hook. It may be the late one of a commit that a poll has seen."""
-    record = _settled(record, now)
-    if record.missed_at is None:
-        return replace(record, hook_at=now)
-    return Announced(commits=min(record.commits + 1, TRUSTED_AFTER), hook_at=now)
-
-
-def observed(record: Announced, *, committed: bool, now: float) -> Announced:
-    """Return what is known after an observation. `committed`: a writer has committed since the one before."""
-    record = _settled(record, now)
-    if not committed:
-        return record
-    if record.hook_at is not None and now - record.hook_at <= COUNTS_SECONDS:
-        return Announced(commits=min(record.commits + 1, TRUSTED_AFTER), missed_at=record.missed_at)
-    return replace(record, hook_at=None, missed_at=now if record.missed_at is None else record.missed_at)
-
-
-def interval(record: Announced, *, poll: timedelta, with_hooks: timedelta, now: float) -> timedelta:
-    """Return how long after an observation the next one is made: `poll`, or `with_hooks` if that is longer and hooks
-    announce each commit.
-    """
-    record = _settled(record, now)
-    trusted = record.missed_at is None and record.commits >= TRUSTED_AFTER
-    return max(poll, with_hooks) if trusted else poll
-
-
-def _settled(record: Announced, now: float) -> Announced:
-    """Return what is known if a commit stayed without its hook for too long: nothing is trusted any more."""
-    if record.missed_at is None or now - record.missed_at <= LATE_SECONDS:
-        return record
-    return Announced(hook_at=record.hook_at)
-
-
-# The rule which decisions are changes, that the history keeps. Pure.
-
-_NUMBERS = re.compile(r"[0-9]+")
-
-
-def is_change(before: Decision | None, now: Decision) -> bool:
-    """Whether a decision says something else than the one before.
-
-    Its kind, its remedy, or its reason must differ. Other numbers in the same reason are no change: "3 of 5 commits" is
-    the same reason as "4 of 5 commits". Otherwise every commit of every table would be a row.
-    """
-    return before is None or _meaning(before) != _meaning(now)
-
-
-def _meaning(decision: Decision) -> tuple[type[Decision], str, str]:
-    return type(decision), _NUMBERS.sub("0", decision.reason), _NUMBERS.sub("0", remedy_of(decision) or "")
-
-
-def as_read(decision: Decision) -> tuple[type[Decision], str, str | None]:
-    """Return what people read of a decision."""
-    return type(decision), decision.reason, remedy_of(decision)

@@ -10,9 +10,8 @@ What each step needs, and which writer or reader this protects:
 - execute: no heartbeat shows that another executor has begun to execute the plan. No write in flight would prevent its
   commit, so nothing is rewritten in vain;
 - execute and commit: the timeline still shows the instant as ours to complete. A completed instant is never run again;
-- commit: no clean of the table is executing (the commit waits for it), and no write in flight would fail by this
-commit; - every step of a service that gives way (a clustering or a log compaction to a compaction): no run of the other
-service
+- commit: no clean of the table is executing (the commit waits for it), and no write in flight would fail by it;
+- every step of a service that gives way (a clustering or a log compaction to a compaction): no run of the other service
   waits. Files that are rewritten already may still be committed, if that is possible at once;
 - a commit that deletes: no run is committing on the table, no barrier of a writer delays it, and the deletion is within
   the budget of the table or approved;

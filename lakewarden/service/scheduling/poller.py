@@ -16,7 +16,7 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage.locations import is_local
 from lakewarden.service.events import Sampler
 from lakewarden.service.ownership.replica_lease import ReplicaLease
-from lakewarden.service.rules.dispatch import NOTHING_HEARD, Announced, hook_arrived, interval, observed
+from lakewarden.service.rules.polling import NOTHING_HEARD, Announced, hook_arrived, interval, observed
 from lakewarden.service.rules.writer_failures import Blamed, blame
 from lakewarden.service.scheduling.requests import Requests
 from lakewarden.service.state.daemon_state import DaemonState, Resources

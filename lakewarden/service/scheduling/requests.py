@@ -7,7 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.planners.decide import decide, next_decision_at
-from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun, not_observed
+from lakewarden.planners.model.decision import (
+    Blocked,
+    Decision,
+    DoesNotApply,
+    Due,
+    NotDue,
+    WouldRun,
+    as_read,
+    is_change,
+    not_observed,
+)
 from lakewarden.planners.model.errors import TemporaryError, UnknownError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, Table, TableId
@@ -16,7 +26,6 @@ from lakewarden.planners.services import SERVICES
 from lakewarden.service.model.rows import DecisionRow, RewriteRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.ownership.ownership import Ownership
-from lakewarden.service.rules.dispatch import as_read, is_change
 from lakewarden.service.rules.settle import completed_by_another
 from lakewarden.service.scheduling.table_proofs import TableProofs
 from lakewarden.service.state.approvals import in_words

@@ -80,7 +80,7 @@ class SeveralWritersScenario(LiveScenario):
     @property
     def table_options(self) -> Mapping[str, Any]:
         """The options of the writers: they take those that the daemon prints."""
-        return {"failed_writes": "lazy"}
+        return {"failed_writes": "lazy", "dead_after": "3m"}
 
     @property
     def table_settings(self) -> Mapping[str, Any]:

@@ -33,7 +33,7 @@ SERVICES = {
     Service.CLEAN: Policy(
         trigger=EVERY_COMMIT, options=CleanOptions(policy="KEEP_LATEST_FILE_VERSIONS", file_versions_retained=1)
     ),
-    Service.ROLLBACK: Policy(trigger=EVERY_COMMIT, options=RollbackOptions(dead_after="3m")),
+    Service.ROLLBACK: Policy(trigger=EVERY_COMMIT, options=RollbackOptions()),
 }
 OFTEN = timedelta(milliseconds=200)
 EAGER = {

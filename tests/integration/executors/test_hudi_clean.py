@@ -148,7 +148,7 @@ def test_a_clean_that_would_delete_what_a_compaction_needs_deletes_nothing(
 
 def test_a_clean_rolls_back_dead_writes_and_no_others(driver: Driver, orders: Orders) -> None:
     """A write without a heartbeat may be alive, of a writer that is not LAZY, and stays. A write that has been silent
-    for longer than any writer is rolled back. A write that is only as silent as a writer that pauses stays, too.
+    for `dead_after` is rolled back. A write that is only as silent as a writer that pauses stays, too.
     """
     driver.carry_out(orders, Service.COMPACTION)
     timeline = orders.path / ".hoodie" / "timeline"
@@ -163,6 +163,11 @@ def test_a_clean_rolls_back_dead_writes_and_no_others(driver: Driver, orders: Or
     assert orders.timeline("*.rollback") == []
 
     _beat(orders, write, ago=1200)
+    orders.write()
+    driver.carry_out(orders, Service.COMPACTION)
+    patient = dataclasses.replace(orders, dead_after="1h")
+    assert isinstance(driver.carry_out(patient, Service.CLEAN, **NEWEST_ONLY), Succeeded)
+    assert orders.timeline(f"{write}.deltacommit.inflight")
     orders.write()
     driver.carry_out(orders, Service.COMPACTION)
     assert isinstance(driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY), Succeeded)

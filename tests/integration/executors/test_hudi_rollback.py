@@ -45,7 +45,7 @@ def test_exactly_the_writes_of_dead_writers_are_rolled_back(driver: Driver, orde
     slow = _write_in_flight(orders, silent_for=timedelta(minutes=10), ago=2)
     unknown = _write_in_flight(orders, silent_for=None, ago=1)
 
-    outcome = driver.carry_out(orders, Service.ROLLBACK, dead_after="15m")
+    outcome = driver.carry_out(orders, Service.ROLLBACK)
 
     assert isinstance(outcome, Succeeded)
     assert outcome.figures["writes_rolled_back"] == 1
@@ -56,7 +56,7 @@ def test_exactly_the_writes_of_dead_writers_are_rolled_back(driver: Driver, orde
     assert len(orders.timeline("*_*.rollback")) == 1
     assert orders.found() == orders.expected
     assert (properties.read_bytes(), properties.stat().st_mtime_ns) == before
-    assert isinstance(driver.carry_out(orders, Service.ROLLBACK, dead_after="15m"), NothingToDo)
+    assert isinstance(driver.carry_out(orders, Service.ROLLBACK), NothingToDo)
 
 
 def test_an_unfinished_rollback_is_finished(driver: Driver, orders: Orders) -> None:

@@ -111,7 +111,7 @@ def hudi_daemon(
         location=str(location),
         mode=Mode.ACT,
         poll=poll,
-        options=HudiTableOptions.model_validate({"lock": dict(lock), "lock_proof": proof}),
+        options=HudiTableOptions.model_validate({"lock": dict(lock), "lock_proof": proof, "dead_after": "3m"}),
         policies={
             Service.COMPACTION: Policy(trigger=NumCommits(at_least=compacts_after), options=CompactionOptions()),
             **(policies or {}),

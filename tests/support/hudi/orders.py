@@ -40,6 +40,7 @@ class Orders:
     expected: dict[str, str] = dataclasses.field(default_factory=dict)
     versions: int = 0
     conf: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    dead_after: str = "15m"
 
     @property
     def location(self) -> str:
@@ -49,7 +50,8 @@ class Orders:
     @property
     def assigned(self) -> Mapping[str, Any]:
         """What an assignment says of the table."""
-        return {"format": "hudi", "location": self.location, "table_options": {"lock": dict(self.lock)}}
+        options = {"lock": dict(self.lock), "dead_after": self.dead_after}
+        return {"format": "hudi", "location": self.location, "table_options": options}
 
     @property
     def configured(self) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 from lakewarden.executors.contract import Plan
 from lakewarden.executors.points import Point
@@ -18,10 +17,6 @@ from lakewarden.planners.formats.hudi.metadata.plans import HudiPlan
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, CleanPolicy
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State, Step
-
-WRITER_DEAD_AFTER = timedelta(minutes=15)
-"""How long after its last heartbeat a clean takes a write for failed. Hudi's own clean judges by the cleaning client's
-interval, by default two minutes, and so rolls back a live writer that pauses for longer."""
 
 
 def settings(options: CleanOptions) -> dict[str, str]:
@@ -170,17 +165,17 @@ class CleanSteps:
         yield guard.NeededFiles(by="the newest version of the table", files=files)
 
     def _roll_back_the_dead(self) -> None:
-        """Undo the writes that have been silent for longer than any writer, the newest first, by name.
+        """Undo the writes that have been silent for `dead_after`, the newest first, by name.
 
-        Hudi's clean would take every write for failed that shows no heartbeat when it looks. Among them may be a live
-        write of a writer that is not LAZY, and a write that began after our last observation. So nothing is left for
-        it to undo: the policy NEVER leaves failed writes alone. The builder of a multi-writer configuration insists on
-        LAZY, so NEVER is set on the built one.
+        Hudi's clean would take every write for failed that shows no heartbeat when it looks, judged by the cleaning
+        client's interval. Among them may be a live write of a writer that is not LAZY, and a write that began after
+        our last observation. So nothing is left for it to undo: the policy NEVER leaves failed writes alone. The
+        builder of a multi-writer configuration insists on LAZY, so NEVER is set on the built one.
         """
         now = self._table.clock.now()
         for write in reversed(self._table.view().writers.in_flight):
             silence = silent_for(write, now)
-            if silence is not None and silence > WRITER_DEAD_AFTER:
+            if silence is not None and silence >= self._table.options.dead_after:
                 with translated(Step.COMMIT):
                     self._table.roll_back(write.time)
         with translated(Step.COMMIT):
@@ -194,5 +189,5 @@ Clean = program(CleanSteps, CleanOptions, settings=settings)
 """The clean program. An abort withdraws the run's own plan, unless it was begun.
 
 A plan that waits for its approval must not stay: archives go past it, and then compactions leave acknowledged
-writes out (`planners/formats/hudi/history/completed.py`). A writer's own clean would also execute it.
+writes out (`planners/formats/hudi/history.py`). A writer's own clean would also execute it.
 """

@@ -35,7 +35,7 @@ class RollbackSteps:
             self._target(instant)
             return Plan(instant=instant)
         if not self._dead_writes():
-            silence = format_duration(self._options.dead_after)
+            silence = format_duration(self._table.options.dead_after)
             return NothingToDo(reason=f"no write in flight has a heartbeat that was silent for {silence}")
         return Plan(instant=None)
 
@@ -59,7 +59,7 @@ class RollbackSteps:
     def _dead_writes(self) -> Sequence[str]:
         """Return the writes that count as dead: silent for too long, or too old to be alive without a heartbeat."""
         view, now = self._table.view(), self._table.clock.now()
-        dead_after, without_heartbeat = self._options.dead_after, self._options.without_heartbeat_after
+        dead_after, without_heartbeat = self._table.options.dead_after, self._options.without_heartbeat_after
         return [
             write.time
             for write in view.writers.in_flight
@@ -73,7 +73,7 @@ class RollbackSteps:
         if target.action in _OF_SERVICES:
             raise TemporaryError(
                 f"rollback {instant} undoes {target.action} {target.time}: the next {target.action} finishes it",
-                delay=self._options.dead_after,
+                delay=self._table.options.dead_after,
             )
         return target.time
 

@@ -123,7 +123,10 @@ def test_what_would_spin_or_wait_for_ever_is_refused(tmp_path: Path, written: st
         ("compaction: {trigger: {num_commits: 2000000}}", "compaction.trigger: num_commits: 2000000 is too high: "),
         ("compaction: {trigger: {log_bytes: 9999999TiB}}", "compaction.trigger: log_bytes: 9999999TiB is too high"),
         ("clean: {grace: 0s}", "clean.grace: 0s is too low: write 1s to 30d"),
-        ("rollback: {options: {dead_after: 30s}}", "rollback.options.dead_after: 30s is too low: write 2m to 365d"),
+        (
+            "rollback: {options: {without_heartbeat_after: 30s}}",
+            "rollback.options.without_heartbeat_after: 30s is too low: write 10m to 3650d",
+        ),
         ("ttl: {options: {days_retain: 99999999}}", "ttl.options.days_retain: 99999999 is too high: write 1 to 36500"),
     ],
 )

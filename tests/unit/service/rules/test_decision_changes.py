@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue
-from lakewarden.service.rules.dispatch import is_change
+from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue, is_change
 
 SOON = datetime(2026, 1, 1, tzinfo=UTC)
 

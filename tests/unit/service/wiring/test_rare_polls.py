@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table
-from lakewarden.service.rules.dispatch import LATE_SECONDS, TRUSTED_AFTER
+from lakewarden.service.rules.polling import LATE_SECONDS, TRUSTED_AFTER
 from tests.support.daemon.daemon_harness import COMPACT, TRIPS, DaemonHarness, prepare
 
 MINUTE = timedelta(minutes=1)

@@ -2,7 +2,7 @@
 
 Hudi's own archiver (`TimelineArchiverV1`, `TimelineArchiverV2`) keeps what follows a pending write, a savepoint, the
 last compaction of the metadata table, and files that were replaced and not yet cleaned. It goes past every other
-instant that it leaves on the timeline, and then plans leave out log files (`history/completed.py`). It does not keep
+instant that it leaves on the timeline, and then plans leave out log files (`history.py`). It does not keep
 the checkpoints of writers. Structured Streaming looks for its last batch, and Hudi Streamer for its checkpoint, in
 active commits only. If the last commit of a query is archived, the query writes its last batch twice (docs/hudi.md).
 """

@@ -15,6 +15,7 @@ from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.savepoints import in_flight as savepoints_in_flight
 from lakewarden.planners.formats.hudi.metadata.timeline import LastClean
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, IndexingOptions, RollbackOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, Timeline
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import Backlog
@@ -136,9 +137,8 @@ def _small_file(table: Table) -> int:
 
 
 def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
-    """Count the writes that are dead by the policy of rollback, or by its defaults without one. The backlog begins when
-    the first of them was last known to be alive.
-    """
+    """Count the writes that are dead. The backlog begins when the first of them was last known to be alive."""
+    table_options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
     policy = table.policies.get(Service.ROLLBACK)
     options = (
         policy.options if policy is not None and isinstance(policy.options, RollbackOptions) else RollbackOptions()
@@ -147,7 +147,7 @@ def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
         dead_since(
             write,
             now=now,
-            dead_after=options.dead_after,
+            dead_after=table_options.dead_after,
             without_heartbeat_after=options.without_heartbeat_after,
         )
         for write in timeline.writes_in_flight()

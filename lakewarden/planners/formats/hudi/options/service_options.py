@@ -191,11 +191,6 @@ class ArchiveOptions(Settings):
 class RollbackOptions(Settings):
     """Rolling back what dead writers and dead services left unfinished."""
 
-    dead_after: Annotated[Duration, Within("2m", "365d")] = Field(default="15m", validate_default=True)
-    """A write counts as dead when its heartbeat has been silent for this long. A writer that pauses for longer would
-    be rolled back alive. Keep it well above the writers' own heartbeat window (two minutes by default, which is the
-    least)."""
-
     without_heartbeat_after: Annotated[Duration, Within("10m", "3650d")] | None = None
     """A write that was never seen with a heartbeat counts as dead at this age. By default only an operator rolls it
     back. A writer that is not LAZY never shows a heartbeat, and its write may take any time: a Flink job without input

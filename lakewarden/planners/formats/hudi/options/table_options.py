@@ -186,6 +186,11 @@ class HudiTableOptions(Settings):
     requires and `writer-options` prints. Then a write without a heartbeat is dead within minutes, even if it was never
     seen with one. A writer that is not LAZY would be rolled back alive."""
 
+    dead_after: Annotated[Duration, Within("2m", "365d")] = Field(default="15m", validate_default=True)
+    """A write counts as dead when its heartbeat has been silent for this long. `rollback` and `clean` undo it then. A
+    writer that pauses for longer would be rolled back alive. Keep it well above the writers' own heartbeat window (two
+    minutes by default, which is the least)."""
+
     timeline_timezone: str | None = None
     """The zone in which the table's writers stamp instants. It is for tables with modification times of files that do
     not prove the zone (a copied table). It must be the zone of the `spark` profile."""

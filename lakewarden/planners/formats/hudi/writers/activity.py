@@ -89,8 +89,8 @@ def touching(
 
 # Which writes in flight may meet a change of some partitions (docs/safety.md). Pure.
 #
-# A write names in its inflight file the partitions that it will write to (`touches.py`). Until then it may touch any
-# partition. Some engines never name them (Flink, a bulk insert). Their writes may touch any partition, too.
+# A write names in its inflight file the partitions that it will write to (`metadata/commits.py`). Until then it may
+# touch any partition. Some engines never name them (Flink, a bulk insert). Their writes may touch any partition, too.
 
 _READS_NO_MORE_AFTER = timedelta(minutes=10)
 """A write without a heartbeat may be dead. At this age it is not waited for any more."""

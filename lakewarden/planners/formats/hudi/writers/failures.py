@@ -191,7 +191,7 @@ def endangered_writes(view: TableView, service: Service, *, step: Step, instant:
     8 a compaction would hide its rows.
 
     A clustering and a deletion of partitions endanger no write here. Their programs look under the table's lock which
-    partitions each write in flight touches, and avoid them (`beside.py`).
+    partitions each write in flight touches, and avoid them (`activity.py`).
     """
     writes = view.writers.in_flight
     now = view.observed_at

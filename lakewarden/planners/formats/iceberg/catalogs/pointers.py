@@ -72,8 +72,8 @@ class Pointers:
     """Asks catalogs and file systems for the pointers of tables. Each catalog is opened once and kept. Any thread may
     use it.
 
-    A table that fails is asked for again after a delay that grows (`rules/cadence.py`). A catalog that hangs keeps only
-    the readers of its own tables waiting, each for its time-out.
+    A table that fails is asked for again after a delay that grows (`scheduling/poller.py`). A catalog that hangs keeps
+    only the readers of its own tables waiting, each for its time-out.
     """
 
     def __init__(self) -> None:

@@ -99,7 +99,7 @@ def anchored(takes: Sequence[Group], files: Iterable[LiveFile], *, data_files: i
     It does not count the files that it adds itself, and these keep the sequence number of their plan. So it drops an
     equality delete that is newer than the plan, although the delete applies to the new files. One file that stays
     prevents this. The newest file is chosen, because then the fewest deletes have to stay. If too little would remain
-    to be rewritten, no file is left out, and the check at the commit decides (`dropped.py`).
+    to be rewritten, no file is left out, and the check at the commit decides.
     """
     data = {file.key: file for file in files}
     if len(data) < data_files:

@@ -93,7 +93,7 @@ def test_dead_writes_wait_for_a_rollback_after_the_time_that_its_policy_sets(tmp
     first = table.clock.now()
     table.clock.advance(timedelta(minutes=10))
     table.begin_write()
-    options = RollbackOptions(dead_after="15m")
+    options = RollbackOptions()
     counts = []
     for _ in range(4):
         backlog = seen(table, Service.ROLLBACK, options=options).backlogs[Service.ROLLBACK]

@@ -32,7 +32,6 @@ from tests.support.hudi.hudi_look import made
 from tests.support.hudi.hudi_table import HudiTable
 
 _DEAD_AFTER = timedelta(minutes=3)
-_SHORTEST = RollbackOptions(dead_after="3m")
 
 
 class Watched:
@@ -44,8 +43,8 @@ class Watched:
             id=TableId("trips"),
             format="hudi",
             location=str(table.folder),
-            options=HudiTableOptions(writers="none", failed_writes="lazy" if lazy else None),
-            policies={Service.ROLLBACK: Policy(trigger=NumCommits(at_least=1), options=_SHORTEST)},
+            options=HudiTableOptions(writers="none", failed_writes="lazy" if lazy else None, dead_after="3m"),
+            policies={Service.ROLLBACK: Policy(trigger=NumCommits(at_least=1), options=RollbackOptions())},
         )
         self._last: Observation | None = None
 
