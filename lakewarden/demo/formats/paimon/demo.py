@@ -10,8 +10,7 @@ from py4j.protocol import Py4JError
 
 from lakewarden.demo.daemon import TABLE
 from lakewarden.demo.format_demo import Processes, Progress
-from lakewarden.demo.formats.paimon.files import count_data_files
-from lakewarden.demo.formats.paimon.reader import read_snapshot
+from lakewarden.demo.formats.paimon.reader import count_data_files, read_snapshot
 from lakewarden.demo.formats.paimon.writer import Core
 from lakewarden.demo.reader import TableRows
 from lakewarden.demo.run import TableInFolder

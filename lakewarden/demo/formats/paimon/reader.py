@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lakewarden.demo.formats.paimon.files import count_snapshots
 from lakewarden.demo.formats.paimon.writer import EXPIRED, Core
 from lakewarden.demo.reader import TableRows, add_arguments, read_on
 from lakewarden.demo.writers.orders import Row
@@ -51,6 +50,16 @@ def _rows(core: Core, builder: Any, splits: list[Any]) -> Iterator[Row]:
                 yield Row(key=row.getString(1).toString(), partition=row.getString(0).toString(), value=row.getInt(2))
         finally:
             iterator.close()
+
+
+def count_data_files(table: Path) -> int:
+    """Return the number of files below the buckets, whether or not a snapshot refers to them."""
+    return sum(1 for path in table.glob("**/bucket-*/*") if path.is_file())
+
+
+def count_snapshots(table: Path) -> int:
+    """Return the number of snapshots of the table's folder."""
+    return sum(1 for path in (table / "snapshot").glob("snapshot-*") if path.name.rpartition("-")[2].isdigit())
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from lakewarden.executors.programs.paimon.compaction import Compaction
 from lakewarden.executors.programs.paimon.orphans import Orphans
 from lakewarden.executors.programs.paimon.partition_commit import PartitionCommit
 from lakewarden.executors.programs.paimon.ttl import Ttl
-from lakewarden.planners.formats.paimon.backlog.refused import REFUSED
+from lakewarden.planners.formats.paimon.backlog.needs import REFUSED
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.ports import Storage

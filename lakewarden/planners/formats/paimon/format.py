@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.planners.formats.by_path import NamedByPath
-from lakewarden.planners.formats.paimon.backlog.refused import refusals
+from lakewarden.planners.formats.paimon.backlog.needs import refusals
 from lakewarden.planners.formats.paimon.catalogs.places import Places
 from lakewarden.planners.formats.paimon.catalogs.settings import (
     Catalog,

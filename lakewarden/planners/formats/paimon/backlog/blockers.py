@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
-from lakewarden.planners.formats.paimon.backlog.refused import refusals
+from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts, refusals
 from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
 from lakewarden.planners.formats.paimon.metadata.heads import run_of
 from lakewarden.planners.formats.paimon.metadata.history import MOST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakewarden.demo.formats.paimon.files import count_data_files, count_snapshots
+from lakewarden.demo.formats.paimon.reader import count_data_files, count_snapshots
 
 
 def test_data_files_are_those_below_a_bucket_and_snapshots_those_with_a_number(tmp_path: Path) -> None:

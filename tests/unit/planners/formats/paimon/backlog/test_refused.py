@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.planners.decide import ServiceState, decide
 from lakewarden.planners.formats.paimon import PAIMON
-from lakewarden.planners.formats.paimon.backlog.refused import REFUSED
+from lakewarden.planners.formats.paimon.backlog.needs import REFUSED
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
