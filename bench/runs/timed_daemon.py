@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from lakewarden.service.process.signals import leave
+from lakewarden.service.process.last_resort import leave
 from lakewarden.service.wiring.serving import serve
 
 

@@ -161,7 +161,8 @@ def writer_options(
 
 def serve(config: ConfigFile = CONFIG) -> int:
     """Run the daemon."""
-    from lakewarden.service.process.signals import hang_up_reloads, leave  # noqa: PLC0415
+    from lakewarden.service.process.last_resort import leave  # noqa: PLC0415
+    from lakewarden.service.process.signals import hang_up_reloads  # noqa: PLC0415
 
     hang_up_reloads()  # remembered already while the rest is loaded, which takes a while
     from lakewarden.service.wiring.serving import serve as serve_daemon  # noqa: PLC0415

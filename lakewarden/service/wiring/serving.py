@@ -38,8 +38,9 @@ from lakewarden.service.http.redacted import ConfigurationPart, Redacted
 from lakewarden.service.model.configuring import ReloadOutcome
 from lakewarden.service.model.heard import HeardHook, OnHook
 from lakewarden.service.ownership.data_folder import DataFolder
+from lakewarden.service.process.last_resort import GRACE, stand_by
 from lakewarden.service.process.logs import set_up_logs
-from lakewarden.service.process.signals import GRACE, favour_hooks, hang_up_reloads, stand_by, stop_on_signals
+from lakewarden.service.process.signals import favour_hooks, hang_up_reloads, stop_on_signals
 from lakewarden.service.reporting.event_log import MOST_A_MINUTE, EventLog
 from lakewarden.service.reporting.metrics import Metrics
 from lakewarden.service.reporting.tracing import RunTraces

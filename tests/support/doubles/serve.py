@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
-from lakewarden.service.process.signals import leave
+from lakewarden.service.process.last_resort import leave
 from lakewarden.service.wiring.serving import serve
 from tests.support.doubles import READER, WORKER, instruments
 from tests.support.doubles.formats import TEST_FORMATS

@@ -14,7 +14,7 @@ def main() -> None:
 
     vars(registry)["FORMATS"] = TEST_FORMATS  # before any command reads it
     if sys.argv[1:3] == ["serve", "--config"]:
-        from lakewarden.service.process.signals import leave  # noqa: PLC0415
+        from lakewarden.service.process.last_resort import leave  # noqa: PLC0415
         from lakewarden.service.wiring.serving import serve  # noqa: PLC0415
         from tests.support.doubles import READER  # noqa: PLC0415
         from tests.support.pool.light_worker import COMMAND  # noqa: PLC0415

@@ -123,7 +123,7 @@ def test_no_hang_up_during_the_start_reloads_nothing_and_an_ignored_one_stays_ig
 START = """
 import re, sys, threading, time
 from datetime import timedelta
-from lakewarden.service.process.signals import leave, stand_by
+from lakewarden.service.process.last_resort import leave, stand_by
 from lakewarden.service.process.signals import stop_on_signals
 told = threading.Event()
 stand_by(timedelta(seconds=1), hang_up_ends=HANG_UP_ENDS)
