@@ -23,7 +23,7 @@ from lakewarden.service.config.access import Authentication
 from lakewarden.service.config.loading import Config, load
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.control.discovery import sources_of
-from lakewarden.service.model.loopback import is_loopback
+from lakewarden.service.model.access import is_loopback
 from lakewarden.service.reporting.writer_options import WriterOptionsBody, engine_of, options_of, written_out
 
 

@@ -36,7 +36,7 @@ from lakewarden.service.config.access import Authentication
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog, Discover
 from lakewarden.service.config.problems import KeyPath, Problem, Weight
 from lakewarden.service.config.settings import Configuration
-from lakewarden.service.model.loopback import is_loopback
+from lakewarden.service.model.access import is_loopback
 
 # Facts outside of the configuration. They are read once, in one place, and with a limit on the wait.
 

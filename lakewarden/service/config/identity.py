@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from lakewarden.planners.settings import Duration, Settings, Within
-from lakewarden.service.model.access import EVERY_TABLE, TABLE_PATTERN, Role
-from lakewarden.service.model.loopback import is_loopback
+from lakewarden.service.model.access import EVERY_TABLE, TABLE_PATTERN, Role, is_loopback
 
 _Text = Annotated[str, Field(min_length=1, max_length=500)]
 _Pattern = Annotated[str, Field(pattern=TABLE_PATTERN)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from ipaddress import ip_address
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
@@ -173,3 +174,13 @@ class Act:
     before: str | None = None
     after: str | None = None
     number: int = 0
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of the same machine reach a server that listens there."""
+    if host.lower().rstrip(".") in ("localhost", "localhost.localdomain"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

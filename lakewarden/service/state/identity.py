@@ -18,8 +18,7 @@ import structlog
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.config.identity import Algorithm, ClaimGrant, IssuerSettings
-from lakewarden.service.model.access import LONGEST_NAME, RESERVED_NAMES, Caller
-from lakewarden.service.model.loopback import is_loopback
+from lakewarden.service.model.access import LONGEST_NAME, RESERVED_NAMES, Caller, is_loopback
 from lakewarden.service.model.problems import ISSUER_AWAY, Refusal, no_role, refused_token
 from lakewarden.service.state.readers.threads import Threads
 
