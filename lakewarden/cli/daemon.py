@@ -16,7 +16,7 @@ from lakewarden.cli.terminal import Column, Kind, show_fields, show_items, show_
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import printable
-from lakewarden.service.commands.explain import as_written
+from lakewarden.service.commands.printing import as_written
 
 
 def register(app: typer.Typer) -> None:

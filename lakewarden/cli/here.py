@@ -15,7 +15,7 @@ import lakewarden
 from lakewarden.cli.commands import HERE, command
 from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Table, Url, client_of, key_of
 from lakewarden.client.transport import DAEMON
-from lakewarden.demo.run import DEMOS
+from lakewarden.demo.registry import DEMOS
 from lakewarden.planners.model.errors import PermanentError
 
 _PLACE = (

@@ -13,7 +13,7 @@ from lakewarden.cli.terminal import Column, Kind, show_items, show_list
 from lakewarden.client.bodies import ApprovalRequest, BarrierRequest, QuarantineRequest
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.printable import printable
-from lakewarden.service.commands.explain import about_table, as_written
+from lakewarden.service.commands.printing import about_table, as_written
 
 approvals = group("Deletions beyond a budget: list and approve them.")
 quarantine = group("Services that are stopped until an operator releases them.", listing=False)

@@ -19,9 +19,8 @@ from lakewarden.client import Client
 from lakewarden.client.bodies import RunBody, RunState
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.printable import printable
-from lakewarden.service.commands.explain import as_written, run_line
-from lakewarden.service.reporting.forecasts import size, span
+from lakewarden.planners.model.printable import printable, size, span
+from lakewarden.service.commands.printing import as_written, run_line
 
 app = group("The runs of a daemon: list, show, cancel and retry them.")
 

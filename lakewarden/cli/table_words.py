@@ -13,7 +13,7 @@ from lakewarden.cli.commands import TABLES, command
 from lakewarden.cli.options import AsJson, KeyFile, Limit, Service, Table, Url, client_of, tables_that_begin
 from lakewarden.cli.terminal import Column, Kind, show_items, show_list
 from lakewarden.client.transport import DAEMON
-from lakewarden.service.commands.explain import about_table, as_written
+from lakewarden.service.commands.printing import about_table, as_written
 
 
 def register(app: typer.Typer) -> None:

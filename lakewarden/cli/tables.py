@@ -16,7 +16,7 @@ from lakewarden.client.bodies import ChangedTableRequest, RegisteredTableRequest
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import printable
-from lakewarden.service.commands.explain import about_table, as_written
+from lakewarden.service.commands.printing import about_table, as_written
 
 app = group("The tables of a daemon: list, show, register, change, remove, pause and resume them.")
 

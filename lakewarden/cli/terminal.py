@@ -131,7 +131,7 @@ def _block(item: Mapping[str, Any], columns: Sequence[Column], now: datetime) ->
 
 
 def _words(value: object, kind: Kind, now: datetime) -> str:
-    from lakewarden.service.reporting.forecasts import size, span  # noqa: PLC0415
+    from lakewarden.planners.model.printable import size, span  # noqa: PLC0415
 
     match kind, value:
         case _, None | "" | [] | {}:
@@ -146,7 +146,7 @@ def _words(value: object, kind: Kind, now: datetime) -> str:
 
 
 def _ago(time: str, now: datetime) -> str:
-    from lakewarden.service.reporting.forecasts import span  # noqa: PLC0415
+    from lakewarden.planners.model.printable import span  # noqa: PLC0415
 
     try:
         passed = (now - datetime.fromisoformat(time)).total_seconds()
@@ -178,7 +178,7 @@ def show_list(
     """Print the items of a list, at most `limit` of them; 0 means all. Each item is as the API sends it. In JSON `next`
     is the cursor of the items after these.
     """
-    from lakewarden.service.commands.explain import as_written  # noqa: PLC0415
+    from lakewarden.service.commands.printing import as_written  # noqa: PLC0415
 
     answer = whole(page, limit=limit, **filters)
     if as_json:

@@ -14,7 +14,7 @@ def run(format_: str, seconds: int, report: Path | None) -> int:
     promises succeeded. 1: one of these is false, or the demo did not reach its end. 128 + the signal's number after
     Ctrl-C or SIGTERM. No process is left behind in any case. Must be called in the main thread, for the signals.
     """
-    from lakewarden.demo.run import demo_of  # noqa: PLC0415
+    from lakewarden.demo.registry import demo_of  # noqa: PLC0415
     from lakewarden.demo.scenario import run  # noqa: PLC0415 - the demo's parts are imported without its plot
 
     return run(demo_of(format_), seconds, report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import tempfile
 import time
@@ -19,12 +18,12 @@ from lakewarden.demo.interruption import InterruptedDemoError, Interruption
 from lakewarden.demo.screen import Screen
 from lakewarden.demo.snapshot import DemoObserver, DemoState
 from lakewarden.planners.model.decision import NotDue
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.model.run import RunState
 
 if TYPE_CHECKING:
-    from lakewarden.demo.format_demo import FormatDemo
+    pass
 
 
 START_SECONDS = 180
@@ -135,25 +134,3 @@ class TableInFolder:
     def reader_arguments(self, directory: Path) -> Sequence[str]:
         """Return the reader's arguments that name the table."""
         return ("--path", str(self.folder(directory)))
-
-
-# The demo of each format. Its module is imported only when it is needed, so that `lakewarden --help` answers at once.
-
-DEMOS: Mapping[str, str] = {
-    "hudi": "lakewarden.demo.formats.hudi.demo",
-    "iceberg": "lakewarden.demo.formats.iceberg.demo",
-    "paimon": "lakewarden.demo.formats.paimon.demo",
-    "directory": "lakewarden.demo.formats.directory.demo",
-}
-"""The module of each demo. A module imports the foreign reader of its format, which the other formats do not need."""
-
-
-def demo_of(name: str) -> FormatDemo:
-    """Return the demo of a format. Raises PermanentError if its reader is not installed."""
-    try:
-        format_demo: FormatDemo = importlib.import_module(DEMOS[name]).DEMO
-    except ModuleNotFoundError as missing:
-        raise PermanentError(
-            f"there is no {missing.name}, which the demo needs to read the table: pip install 'lakewarden[demo]'"
-        ) from missing
-    return format_demo

@@ -65,14 +65,14 @@ def gunzipped(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
         while held or more:
             inflater = inflater or zlib.decompressobj(_GZIP)
             try:
-                piece = inflater.decompress(held, _AT_ONCE)
+                chunk = inflater.decompress(held, _AT_ONCE)
             except zlib.error as wrong:
                 raise DamagedError(_HALF) from wrong
-            grown += len(piece)
+            grown += len(chunk)
             if grown > bound_of(compressed, most=most):
                 raise OversizedError(f"its compressed content grows beyond {bound_of(compressed, most=most)} bytes")
-            yield piece
-            held, more = inflater.unconsumed_tail, len(piece) == _AT_ONCE
+            yield chunk
+            held, more = inflater.unconsumed_tail, len(chunk) == _AT_ONCE
             if inflater.eof:
                 held, more, inflater = inflater.unused_data.lstrip(b"\0"), False, None
     if inflater is not None:
@@ -90,11 +90,11 @@ def unpacked(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
             raise OversizedError(f"its content compressed by zstd has more than {_MOST_HELD} bytes")
     grown, bound = 0, bound_of(len(compressed), most=most)
     stream = _by_arrow(lambda arrow: arrow.CompressedInputStream(arrow.BufferReader(bytes(compressed)), "zstd"))
-    while piece := _by_arrow(lambda _: stream.read(_AT_ONCE)):
-        grown += len(piece)
+    while chunk := _by_arrow(lambda _: stream.read(_AT_ONCE)):
+        grown += len(chunk)
         if grown > bound:
             raise OversizedError(f"its compressed content grows beyond {bound} bytes")
-        yield piece
+        yield chunk
 
 
 def inflated(codec: str, content: bytes, *, most: int) -> bytes:

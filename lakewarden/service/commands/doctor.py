@@ -31,8 +31,8 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.locations import by_place, is_in_catalog
-from lakewarden.service.commands.explain import about_table, as_written
 from lakewarden.service.commands.observing import observed
+from lakewarden.service.commands.printing import about_table, as_written
 from lakewarden.service.config.check import REFUSED, check_config
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog
 from lakewarden.service.config.loading import Config, examine, load

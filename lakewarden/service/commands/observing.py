@@ -24,8 +24,8 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ObservationRequest
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage.locations import by_place
-from lakewarden.service.commands.explain import as_written
 from lakewarden.service.commands.places import table_at
+from lakewarden.service.commands.printing import as_written
 from lakewarden.service.config.document import ReadingSettings
 from lakewarden.service.config.loading import Config, load
 from lakewarden.service.config.policies import first_policies

@@ -16,10 +16,9 @@ from rich.text import Text
 
 from lakewarden.planners.model.decision import Blocked, remedy_of
 from lakewarden.planners.model.errors import LakewardenError
-from lakewarden.planners.model.printable import printable, printable_values
+from lakewarden.planners.model.printable import printable, printable_values, size
 from lakewarden.service.commands.places import UnreadLine
 from lakewarden.service.commands.report import LakeReport, ReportOptions, ServiceLine, TableLine, report_of
-from lakewarden.service.reporting.forecasts import size
 from lakewarden.service.rules.forecast import Forecast, Total
 
 _FAILED = 2

@@ -11,7 +11,8 @@ from lakewarden.client import Client, DaemonAwayError, NotFoundError
 from lakewarden.client.bodies import DryRunExplanation, LogLineBody, RunBody
 from lakewarden.executors.pool.listening import LogLine
 from lakewarden.planners.model.printable import printable, printable_values
-from lakewarden.service.commands.explain import about_table, as_written, explained, run_line
+from lakewarden.service.commands.explain import explained
+from lakewarden.service.commands.printing import about_table, as_written, run_line
 from lakewarden.service.model.run import RunState
 from lakewarden.service.reporting.event_log import written_out
 from lakewarden.service.reporting.explain.bodies import TableExplanation

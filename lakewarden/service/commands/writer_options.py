@@ -18,7 +18,7 @@ from lakewarden.planners.ports import Syntax, WriterEngine
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.locations import is_local
-from lakewarden.service.commands.explain import about_table, suggested
+from lakewarden.service.commands.printing import about_table, suggested
 from lakewarden.service.config.access import Authentication
 from lakewarden.service.config.loading import Config, load
 from lakewarden.service.config.settings import Configuration

@@ -78,8 +78,8 @@ class Caller:
         return any(fnmatchcase(table, pattern) for pattern in self.tables)
 
     def may_approve(self, requested_by: str) -> bool:
-        """Say whether the caller may approve a deletion of a run: two persons decide on it. A caller without a key is
-        nobody in particular.
+        """Say whether the caller may approve a deletion of a run: two persons decide on it. Without a key no person
+        is known.
         """
         return self.key is None or self.name != requested_by
 

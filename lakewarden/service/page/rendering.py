@@ -15,9 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import lakewarden
-from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.printable import printable, size, span
 from lakewarden.service.reporting.explain.text import forecast_in_words
-from lakewarden.service.reporting.forecasts import size, span
 
 # Ages in pages. They change with the time alone, so tags of pages leave them out, and the browser counts them on.
 

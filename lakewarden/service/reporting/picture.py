@@ -12,9 +12,8 @@ from enum import StrEnum
 from html import escape
 
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Timeline
-from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.printable import printable, span
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.reporting.forecasts import span
 
 # The bars of a timeline's picture: what happened to a table from when to when, in lanes. Pure.
 

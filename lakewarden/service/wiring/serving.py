@@ -43,7 +43,6 @@ from lakewarden.service.process.logs import set_up_logs
 from lakewarden.service.process.signals import favour_hooks, hang_up_reloads, stop_on_signals
 from lakewarden.service.reporting.event_log import MOST_A_MINUTE, EventLog
 from lakewarden.service.reporting.metrics import Metrics
-from lakewarden.service.reporting.tracing import RunTraces
 from lakewarden.service.rules.permits import Limits
 from lakewarden.service.rules.shutdown import STEP_BACK
 from lakewarden.service.state.api_keys import PUBLIC_KEYS, ApiKeys
@@ -60,6 +59,7 @@ from lakewarden.service.wiring.pools import WorkerReach, pools_of, served_by
 from lakewarden.service.wiring.registering import Registrar, Reloader, catching_up
 
 if TYPE_CHECKING:
+    from lakewarden.service.reporting.tracing import RunTraces
     from lakewarden.service.state.identity import BearerTokens
 
 
@@ -111,7 +111,7 @@ def traces_to(settings: TraceSettings, clock: Clock, life: ExitStack) -> RunTrac
     if settings.endpoint is None:
         return None
     try:
-        from lakewarden.service.reporting.tracing import Collector  # noqa: PLC0415 - an extra
+        from lakewarden.service.reporting.tracing import Collector, RunTraces  # noqa: PLC0415 - an extra
     except ImportError as missing:
         raise PermanentError(
             f"traces.endpoint needs the extra otel, and {missing.name} is not installed: "

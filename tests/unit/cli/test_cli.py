@@ -13,7 +13,18 @@ import pytest
 import lakewarden
 from lakewarden.cli import main
 
-HEAVY = ("pyspark", "py4j", "fastapi", "uvicorn", "sqlalchemy", "apscheduler", "pandas", "pyarrow")
+HEAVY = (
+    "pyspark",
+    "py4j",
+    "fastapi",
+    "uvicorn",
+    "sqlalchemy",
+    "apscheduler",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "fastavro",
+)
 
 
 def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,6 +53,15 @@ def test_a_quick_command_imports_nothing_heavy(arguments: list[str]) -> None:
 
     loaded = told.stdout.splitlines()[-1]
     assert [name for name in HEAVY if f"'{name}'" in loaded] == []
+
+
+def test_the_list_of_commands_waits_for_no_other_room() -> None:
+    """`lakewarden --help`, and the completion of a shell, answer at once."""
+    code = "import sys, lakewarden.cli.app; print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert not {"pydantic", "fastavro", "prometheus_client", "lakewarden.service.control"} & set(loaded.stdout.split())
 
 
 def test_a_wrong_configuration_is_refused_in_lines_on_stderr(

@@ -12,7 +12,8 @@ from lakewarden.demo.environment import Environment
 from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.formats.hudi.demo import table_entry
 from lakewarden.demo.interruption import Interruption
-from lakewarden.demo.run import DEMOS, DemoRun, demo_of
+from lakewarden.demo.registry import DEMOS, demo_of
+from lakewarden.demo.run import DemoRun
 from lakewarden.demo.snapshot import DemoState
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.service.config.loading import load

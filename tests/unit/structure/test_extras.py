@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from lakewarden.demo.run import demo_of
+from lakewarden.demo.registry import demo_of
 from lakewarden.planners.databases.engines import engine_of
 from lakewarden.planners.formats.iceberg.catalogs import pointers
 from lakewarden.planners.formats.iceberg.catalogs.bounded_http import signer

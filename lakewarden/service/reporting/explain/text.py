@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.printable import printable, size, span
 from lakewarden.service.reporting.explain.bodies import (
     ActiveRunExplanation,
     BacklogExplanation,
@@ -17,7 +17,6 @@ from lakewarden.service.reporting.explain.bodies import (
     TableExplanation,
     WritersExplanation,
 )
-from lakewarden.service.reporting.forecasts import size, span
 from lakewarden.service.rules.forecast import Basis
 
 _WIDTH = 16

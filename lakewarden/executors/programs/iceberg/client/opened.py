@@ -18,13 +18,13 @@ from lakewarden.executors.contract import Assignment, Program, Steps
 from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
 from lakewarden.planners.formats.iceberg.backlog.blockers import folders_of
-from lakewarden.planners.formats.iceberg.catalogs.hive import (
+from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
+from lakewarden.planners.formats.iceberg.catalogs.settings import (
     COMMITTING,
     OF_A_CLIENT,
+    Catalog,
     why_commits_may_be_lost,
 )
-from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
-from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.formats.iceberg.catalogs.vended.storage import VendedFiles
 from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest

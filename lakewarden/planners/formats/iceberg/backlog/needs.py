@@ -9,8 +9,7 @@ from datetime import datetime
 from lakewarden.planners.formats.iceberg.backlog.backlog import NeedFacts, ServiceNeed, needs
 from lakewarden.planners.formats.iceberg.backlog.blockers import blockers, two_vectors, unknown_to_java, warnings
 from lakewarden.planners.formats.iceberg.backlog.memo import Holdings
-from lakewarden.planners.formats.iceberg.catalogs.hive import COMMITTING, why_commits_may_be_lost
-from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
+from lakewarden.planners.formats.iceberg.catalogs.settings import COMMITTING, RestCatalog, why_commits_may_be_lost
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from heapq import nlargest
 
-from lakewarden.planners.formats.iceberg.catalogs.hive import COMMITTING
+from lakewarden.planners.formats.iceberg.catalogs.settings import COMMITTING
 from lakewarden.planners.formats.iceberg.metadata.digests import WriteMark
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.timeline import time_of

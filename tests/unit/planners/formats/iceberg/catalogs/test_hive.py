@@ -10,8 +10,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from lakewarden.planners.formats.iceberg.catalogs.answers import UnansweredError
-from lakewarden.planners.formats.iceberg.catalogs.hive import Metastore, why_commits_may_be_lost
-from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, HiveCatalog
+from lakewarden.planners.formats.iceberg.catalogs.hive import Metastore
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, HiveCatalog, why_commits_may_be_lost
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.support.catalogs.metastore import PLAIN, MetastoreInMemory
 
