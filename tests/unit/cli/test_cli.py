@@ -13,18 +13,7 @@ import pytest
 import lakewarden
 from lakewarden.cli import main
 
-HEAVY = (
-    "pyspark",
-    "py4j",
-    "fastapi",
-    "uvicorn",
-    "sqlalchemy",
-    "apscheduler",
-    "pandas",
-    "pyarrow",
-    "pydantic",
-    "fastavro",
-)
+HEAVY = ("pyspark", "py4j", "fastapi", "uvicorn", "sqlalchemy", "apscheduler", "pandas", "pyarrow")
 
 
 def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
