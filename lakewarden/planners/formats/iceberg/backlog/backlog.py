@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TypeVar
 
 from lakewarden.planners.decoding.numbers import counted
-from lakewarden.planners.formats.iceberg.backlog.blockers import UNKNOWN_TO_SPARK, why_files_stay
+from lakewarden.planners.formats.iceberg.backlog.blockers import ROW_LINEAGE, UNKNOWN_TO_SPARK, why_files_stay
 from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, ordered_by, untouchable
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
 from lakewarden.planners.formats.iceberg.deletion.expiry import Expiry, expirable
@@ -48,9 +48,6 @@ from lakewarden.planners.model.view import Backlog, Blocker, WriterActivity
 from lakewarden.planners.settings import Settings, format_duration
 
 _Options = TypeVar("_Options", bound=Settings)
-
-_ROW_LINEAGE = 3
-"""The format version from which on each row has a `_row_id`."""
 
 _MANIFEST_TARGET = ("commit.manifest.target-size-bytes", 8 * 2**20)
 _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
@@ -375,7 +372,7 @@ def _archive(facts: NeedFacts) -> ServiceNeed:
         notes.append(f"{_VERSIONS} is set to {options.metadata_versions}, and {_DELETE_AFTER_COMMIT} to true")
     if not notes:
         reason = f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
-        if facts.metadata.format_version >= _ROW_LINEAGE:
+        if facts.metadata.format_version >= ROW_LINEAGE:
             reason += "; those of data stay, because Iceberg's rewrite would number the rows of a version 3 table anew"
         if foreign := sorted(facts.metadata.types & UNKNOWN_TO_SPARK):
             reason = (
@@ -399,7 +396,7 @@ def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> S
     target = default if stated is None else stated
     small = [one for one in manifests if one.spec == metadata.default_spec and one.length < target / 2]
     of_deletes = [one for one in small if one.of_deletes]
-    of_data = [one for one in small if not one.of_deletes] if metadata.format_version < _ROW_LINEAGE else []
+    of_data = [one for one in small if not one.of_deletes] if metadata.format_version < ROW_LINEAGE else []
     return max(of_data, of_deletes, key=len)
 
 
