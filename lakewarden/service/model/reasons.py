@@ -236,7 +236,8 @@ BLOCKS: tuple[Reason, ...] = (
     _reason(
         "unsupported_table",
         r"^the table has no partitions|^the table is copy-on-write"
-        r"|encrypted|columns of type|base files are|loses in ORC files|compressed by zstd|the table uses |streaming sink"
+        r"|encrypted|columns of type|base files are|loses in ORC files|compressed by zstd|the table uses "
+        r"|streaming sink"
         r"|partition\.mark-done-action|metastore\.partitioned-table|a catalog lists the partitions"
         r"|overwrites the partitions that it sorts|merges small manifests by itself"
         r"|cannot rewrite all files|has no snapshot, so|have outlived their snapshots",
