@@ -416,6 +416,9 @@ class HudiRowsTable:
         if besides == "death":
             self._die(self._made(keys))
             return
+        dead = any((self._path / ".hoodie" / ".heartbeat").glob("2*"))
+        if besides == "planned compaction" and dead and self._kind["version"] == 6 and self._kind["metadata"]:
+            raise NotNow("Hudi 1.2 alone leaves a metadata table that no reader takes (seed 60007, run)")
         made = self._made(keys)
         try:
             self._save(made.values(), "upsert", **_WITH.get(besides or "", {}))
@@ -581,7 +584,12 @@ class HudiRowsTable:
         if last in self._saved or last not in self._completed():
             raise NotNow("it is saved already")
         with self._client() as client:
-            client.savepoint(last, "writer", "before a change")
+            try:
+                client.savepoint(last, "writer", "before a change")
+            except Exception as error:
+                if "beyond the lookup window" in str(error):
+                    raise NotNow("the last clean retains from a later instant on") from error
+                raise
         self._saved.append(last)
 
     def _restore(self) -> None:
