@@ -24,7 +24,12 @@ from lakewarden.executors.programs.hudi.steps.kept_rows import keep_operations
 from lakewarden.executors.programs.hudi.steps.resizing import refuse_what_would_lose_rows, resizing, take_back
 from lakewarden.executors.programs.hudi.steps.rewriting import written_whole
 from lakewarden.executors.programs.hudi.steps.stream_copy import copy_files, decode_files, why_not_copied
-from lakewarden.executors.programs.hudi.steps.undone import completed_writes, require_not_undone, writes_named_by
+from lakewarden.executors.programs.hudi.steps.undone import (
+    completed_writes,
+    reading,
+    require_not_undone,
+    writes_named_by,
+)
 from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
 from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
@@ -138,19 +143,20 @@ class ClusteringSteps:
         A plan that we have begun is ours to withdraw, even if another client planned it.
         """
         instant = plan.on_timeline
-        self._refuse_a_wrong_copy(instant, ours=self._ours is not None)
+        with reading(self._table, instant, self._writes):
+            self._refuse_a_wrong_copy(instant, ours=self._ours is not None)
         with self._between_writers(instant) as view:
             self._table.before_a_commit()
             self._ours = instant
             require_not_undone(self._table, view, instant, self._writes)
             read = completed_writes(view)
-        with translated(Step.COMMIT):
+        with reading(self._table, instant, read), translated(Step.COMMIT):
             self._table.client.read_by_column_ids()
             written = self._table.client.write("cluster", instant, _ONLY_WRITE)
             statuses = written.getWriteStatuses()
             self._table.client.keep(statuses)
         try:
-            with translated(Step.COMMIT):
+            with reading(self._table, instant, read), translated(Step.COMMIT):
                 files = written_whole(statuses)
             self._table.reach(Point.WRITTEN)
             with self._between_writers(instant) as view:

@@ -12,7 +12,12 @@ from lakewarden.executors.contract import Plan
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import compacted_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
-from lakewarden.executors.programs.hudi.steps.undone import completed_writes, require_not_undone, writes_named_by
+from lakewarden.executors.programs.hudi.steps.undone import (
+    completed_writes,
+    reading,
+    require_not_undone,
+    writes_named_by,
+)
 from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
 from lakewarden.planners.model.errors import TemporaryError
@@ -62,7 +67,7 @@ class RewriteSteps(ABC):
         pending = pending_plan(view, self._calls.service, plan.on_timeline)
         self._judge(view, pending.time, compacted_files(self._table.assignment, pending, self._table.storage))
         self._may_have_read = completed_writes(view)
-        with translated(Step.EXECUTE):
+        with reading(self._table, plan.on_timeline, self._may_have_read), translated(Step.EXECUTE):
             if self._table.assignment.predecessor_dead:
                 self._table.client.remove_heartbeat(plan.on_timeline)
             self._written = self._table.client.write(self._calls.execute, plan.on_timeline)

@@ -12,7 +12,7 @@ table with a wider one cannot be read (run).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.observing import rollback_target
@@ -20,7 +20,7 @@ from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.planners.formats.hudi.indexes.metadata_check import instants_of
 from lakewarden.planners.formats.hudi.metadata.names import Action
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
-from lakewarden.planners.model.errors import YieldError
+from lakewarden.planners.model.errors import LakewardenError, YieldError
 from lakewarden.planners.model.instant import Instant, InstantKind
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
@@ -77,3 +77,22 @@ def require_not_undone(table: OpenTable, view: TableView, plan: str, writes: Col
             raise UndoneError(
                 f"write {undone} {how} rolled back since plan {plan} was made: a new plan reads without it"
             )
+
+
+@contextlib.contextmanager
+def reading(table: OpenTable, plan: str, writes: Collection[str]) -> Iterator[None]:
+    """Let a rewrite read files that the `writes` have made. If that fails because one of them was rolled back
+    meanwhile, raise UndoneError in place of Java's "file not found". To be used for what commits nothing.
+    """
+    try:
+        yield
+    except YieldError:
+        raise
+    except LakewardenError as error:
+        try:
+            require_not_undone(table, table.view(), plan, writes)
+        except UndoneError as undone:
+            raise undone from error
+        except LakewardenError:
+            pass  # the first error says more
+        raise
