@@ -105,6 +105,9 @@ _NO_TRAVEL = re.compile("HoodieTimeTravelException|Cleaner cleaned up the timest
 _GUARDED = "due to heartbeat by concurrent writer"
 
 
+_BEFORE_A_COMPACTION = 8
+"""So many deltacommits of the metadata table are followed by a compaction soon: Hudi makes one after ten."""
+
 _OpenTable: Any = HudiTable  # it has no types
 
 
@@ -416,6 +419,9 @@ class HudiRowsTable:
         if besides == "death":
             self._die(self._made(keys))
             return
+        dead = any((self._path / ".hoodie" / ".heartbeat").glob("2*"))
+        if besides == "planned compaction" and dead and self._kind["version"] == 6 and self._kind["metadata"]:
+            raise NotNow("Hudi 1.2 alone leaves a metadata table that no reader takes (seed 60007, run)")
         made = self._made(keys)
         try:
             self._save(made.values(), "upsert", **_WITH.get(besides or "", {}))
@@ -569,8 +575,10 @@ class HudiRowsTable:
         after = [match[1] for name in self._files() if (match := _AFTER.fullmatch(name)) and match[1] > last]
         if len(self._history) < 2 or after or last in self._saved or last not in self._completed():
             raise NotNow("something is built on the last write")
-        if any(file.name > last for file in (self._path / ".hoodie/metadata/.hoodie").rglob("*.commit")):
-            raise NotNow("the metadata table is compacted")
+        of_metadata = [file.name for file in (self._path / ".hoodie/metadata/.hoodie").rglob("*commit")]
+        compacted = max((name for name in of_metadata if name.endswith(".commit")), default="")
+        if compacted > last or sum(name > compacted for name in of_metadata) >= _BEFORE_A_COMPACTION:
+            raise NotNow("the metadata table is compacted, or will be by the rollback itself")
         with self._client() as client:
             assert client.rollback(last)
         self._history.pop()
@@ -581,7 +589,12 @@ class HudiRowsTable:
         if last in self._saved or last not in self._completed():
             raise NotNow("it is saved already")
         with self._client() as client:
-            client.savepoint(last, "writer", "before a change")
+            try:
+                client.savepoint(last, "writer", "before a change")
+            except Exception as error:
+                if "beyond the lookup window" in str(error):
+                    raise NotNow("the last clean retains from a later instant on") from error
+                raise
         self._saved.append(last)
 
     def _restore(self) -> None:

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TypeVar
 
 from lakewarden.planners.decoding.json_stream import counted
-from lakewarden.planners.formats.iceberg.backlog.blockers import UNKNOWN_TO_SPARK, why_files_stay
+from lakewarden.planners.formats.iceberg.backlog.blockers import ROW_LINEAGE, UNKNOWN_TO_SPARK, why_files_stay
 from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, ordered_by, untouchable
 from lakewarden.planners.formats.iceberg.backlog.memo import Holdings
 from lakewarden.planners.formats.iceberg.deletion.expiry import Expiry, expirable
@@ -48,9 +48,6 @@ from lakewarden.planners.model.view import Backlog, Blocker, WriterActivity
 from lakewarden.planners.settings import Settings, format_duration
 
 _Options = TypeVar("_Options", bound=Settings)
-
-_ROW_LINEAGE = 3
-"""The format version from which on each row has a `_row_id`."""
 
 _MANIFEST_TARGET = ("commit.manifest.target-size-bytes", 8 * 2**20)
 _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
@@ -386,7 +383,7 @@ def _archive(facts: NeedFacts) -> ServiceNeed:
         notes.append(f"{_VERSIONS} is set to {options.metadata_versions}, and {_DELETE_AFTER_COMMIT} to true")
     if not notes:
         reason = f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
-        if facts.metadata.format_version >= _ROW_LINEAGE:
+        if facts.metadata.format_version >= ROW_LINEAGE:
             reason += "; those of data stay, because Iceberg's rewrite would number the rows of a version 3 table anew"
         if foreign := sorted(facts.metadata.types & UNKNOWN_TO_SPARK):
             reason = (
@@ -413,7 +410,7 @@ def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> S
     ]
     of_deletes = [manifest for manifest in small if manifest.of_deletes]
     of_data = (
-        [manifest for manifest in small if not manifest.of_deletes] if metadata.format_version < _ROW_LINEAGE else []
+        [manifest for manifest in small if not manifest.of_deletes] if metadata.format_version < ROW_LINEAGE else []
     )
     return max(of_data, of_deletes, key=len)
 

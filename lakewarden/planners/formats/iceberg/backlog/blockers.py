@@ -41,6 +41,13 @@ UNKNOWN_TO_SPARK = frozenset({"time", "timestamp_ns", "timestamptz_ns", "variant
 """Column types that Iceberg 1.11.0 refuses to hand to Spark 3.5 (`TypeToSparkType`). A rewrite keeps row lineage,
 default values, deletion vectors and the type `unknown`."""
 
+ROW_LINEAGE = 3
+"""The format version from which on each row has a `_row_id`."""
+
+_WRITES_IN = "write.format.default"
+"""With `orc`, compaction and clustering give rows new ids, with `parquet` and `avro` they do not (run on 1.11.0)."""
+
+_REWRITING = frozenset({Service.COMPACTION, Service.CLUSTERING})
 _READING = frozenset({Service.COMPACTION, Service.CLUSTERING, Service.TABLE_STATS})
 _DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
 
@@ -128,6 +135,13 @@ def blockers(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[
             code="unsupported_table",
             reason=f"the table has columns of type {', '.join(foreign)}, which Iceberg cannot hand to Spark 3.5",
             remedy="remove its compaction, clustering and table_stats policies: its other services are not concerned",
+        )
+    if metadata.format_version >= ROW_LINEAGE and metadata.properties.get(_WRITES_IN, "").lower() == "orc":
+        yield Blocker(
+            code="unsupported_table",
+            services=_REWRITING,
+            reason="the rows of the table have ids (format version 3), which Iceberg's rewrite loses in ORC files",
+            remedy=f"set {_WRITES_IN} to parquet, or remove its compaction and clustering policies",
         )
     yield from _of_deletions(metadata)
     elsewhere = [] if options.outside is Outside.LEAVE else _elsewhere(metadata, options)

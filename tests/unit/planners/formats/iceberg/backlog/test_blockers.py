@@ -44,6 +44,7 @@ def test_an_ordinary_table_is_served(version: int) -> None:
         ({"properties": {"encryption.key-id": "k"}}, EVERY, "encryption.key-id"),
         ({"types": frozenset({"long", "variant", "geometry"})}, REWRITES, "geometry, variant"),
         ({"types": frozenset({"timestamp_ns"})}, REWRITES, "timestamp_ns"),
+        ({"format_version": 3, "properties": {"write.format.default": "ORC"}}, REWRITES, "loses in ORC files"),
         ({"properties": {"gc.enabled": "FALSE"}}, DELETING, "gc.enabled=false"),
         ({"properties": {"nessie.commit.id": "5c1f"}}, DELETING, "nessie.commit.id"),
         ({"properties": {"nessie.catalog.content-id": "x", "gc.enabled": "true"}}, DELETING, "nessie.catalog"),
