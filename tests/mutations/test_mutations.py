@@ -20,35 +20,28 @@ MUTATIONS = (
         file="lakewarden/service/store/sql/runs.py",
         text="if epoch != row.epoch or (row.epoch and row.epoch != newest):",
         instead="if False:",
-        tests=(f"{STORE}/test_adoption.py::test_a_late_result_of_an_old_owner_is_rejected[sqlite]",),
-    ),
-    Mutation(
-        name="the store in memory believes old epochs",
-        file="lakewarden/service/store/memory.py",
-        text="if epoch != row.epoch or (row.epoch and row.epoch != newest):",
-        instead="if False:",
-        tests=(f"{STORE}/test_adoption.py::test_a_late_result_of_an_old_owner_is_rejected[memory]",),
+        tests=(f"{STORE}/test_owners.py::test_a_late_result_of_an_old_owner_is_rejected[sqlite]",),
     ),
     Mutation(
         name="a replica without the share of a table claims its runs",
         file="lakewarden/service/store/sql/runs.py",
         text="            check_owns(connection, owner, location_of(identity))\n",
         instead="",
-        tests=(f"{STORE}/test_adoption.py::test_only_the_owner_of_a_table_claims_its_runs[sqlite]",),
+        tests=(f"{STORE}/test_owners.py::test_only_the_owner_of_a_table_claims_its_runs[sqlite]",),
     ),
     Mutation(
         name="the runs of the living are adopted",
         file="lakewarden/service/store/sql/runs.py",
-        text="                check_dead(connection, found.owner)\n",
+        text="                check_dead(connection, before.owner)\n",
         instead="                pass\n",
-        tests=(f"{STORE}/test_adoption.py::test_the_living_keep_their_runs[sqlite]",),
+        tests=(f"{STORE}/test_owners.py::test_the_living_keep_their_runs[sqlite]",),
     ),
     Mutation(
         name="a lease that has ended is brought back",
-        file="lakewarden/service/store/memory.py",
-        text="            if not self._alive(replica):\n                return False\n",
-        instead="",
-        tests=(f"{STORE}/test_replicas.py::test_a_lease_that_has_ended_is_not_brought_back[memory]",),
+        file="lakewarden/service/store/sql/replicas.py",
+        text="where(_replicas.id == replica, ALIVE).values(lease_until=until)",
+        instead="where(_replicas.id == replica).values(lease_until=until)",
+        tests=(f"{STORE}/test_replicas.py::test_a_lease_that_has_ended_is_not_brought_back[sqlite]",),
     ),
     Mutation(
         name="a dry run gets every permit",
@@ -165,7 +158,7 @@ MUTATIONS = (
     Mutation(
         name="a Paimon table is compacted beside another program that compacts it",
         file="lakewarden/planners/formats/paimon/backlog/blockers.py",
-        text="if one.at > since and _collides(one, facts)",
+        text="if snapshot.at > since and _collides(snapshot, facts)",
         instead="if False",
         tests=(
             "tests/unit/planners/formats/paimon/backlog/test_blockers.py"
