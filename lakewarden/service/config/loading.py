@@ -21,7 +21,7 @@ from lakewarden.service.config.assembly import Assembly
 from lakewarden.service.config.checks import Facts, gather
 from lakewarden.service.config.daemon import merged
 from lakewarden.service.config.document import Document, document_of, read_document
-from lakewarden.service.config.layers.making import with_formats
+from lakewarden.service.config.layers.making import homes, with_formats
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog, Discover
 from lakewarden.service.config.problems import Problem, Weight
 from lakewarden.service.config.settings import Configuration
@@ -83,7 +83,7 @@ def examine(
     values = document.values
     if values is not None and started_with is not None:
         values = merged(started_with, values)
-    settings, written, wrong = _validated(values)
+    settings, written, wrong = _validated(values, formats)
     problems += wrong
     config = None
     if settings is not None:
@@ -96,7 +96,7 @@ def examine(
 
 
 def _validated(
-    written: Mapping[str, Any] | None,
+    written: Mapping[str, Any] | None, formats: Mapping[str, TableFormat]
 ) -> tuple[Configuration | None, Mapping[str, Any], list[Problem]]:
     """Return the settings, the values that they were read from, and their problems. With problems, return the settings
     without the wrong keys, if possible.
@@ -106,7 +106,7 @@ def _validated(
     try:
         return Configuration.model_validate(written), written, []
     except ValidationError as wrong:
-        complaints = problems.problems_of(wrong, Configuration, raw=written)
+        complaints = problems.problems_of(wrong, Configuration, raw=written, homes=homes(formats.values()))
         rest = problems.without_problems(wrong, written)
     try:
         return Configuration.model_validate(rest), rest, complaints

@@ -59,15 +59,23 @@ _LONGEST_KEY = 100
 _LONGEST_SENTENCE = 1_000
 
 
-def problems_of(error: ValidationError, model: Any, *, raw: Any, at: KeyPath = ()) -> list[Problem]:
+def problems_of(
+    error: ValidationError, model: Any, *, raw: Any, at: KeyPath = (), homes: Mapping[str, str] | None = None
+) -> list[Problem]:
     """Return each problem that pydantic found in `raw`, in the words of the file.
 
-    `model` is the type that `raw` was validated as: a model, or a union of models.
+    `model` is the type that `raw` was validated as: a model, or a union of models. `homes` says for each key of the
+    configuration where it belongs, for a key that stands elsewhere.
     """
     return [
-        Problem(at=at + _as_written(detail["loc"], raw), sentence=_sentence(dict(detail), model))
+        Problem(at=at + _as_written(detail["loc"], raw), sentence=_sentence(dict(detail), model, homes or {}))
         for detail in error.errors()
     ]
+
+
+def keys_of(model: Any) -> set[str]:
+    """Return the keys of a model, or of all models of a union."""
+    return _keys(model, ())
 
 
 def without_problems(error: ValidationError, raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -102,8 +110,10 @@ def _as_written(path: KeyPath, raw: Any) -> KeyPath:
     return tuple(kept)
 
 
-def _sentence(detail: dict[str, Any], model: Any) -> str:
+def _sentence(detail: dict[str, Any], model: Any, homes: Mapping[str, str]) -> str:
     match detail["type"]:
+        case "extra_forbidden" if (home := homes.get(str(detail["loc"][-1]))) is not None:
+            sentence = f"there is no such key here: it belongs {home}"
         case "extra_forbidden":
             sentence = f"there is no such key{_suggestion(detail['loc'], model)}"
         case "enum":

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 KEPT = sorted((Path(__file__).parents[2] / "fixtures" / "rows").glob("*.json"))
+# A run that is refused with its reason is the right end of these; elsewhere it would hide what the program once found.
+REFUSED = {"iceberg-clustering-by-a-dropped-column"}
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.stem)
@@ -24,4 +26,4 @@ def test_a_program_that_found_a_fault_finds_none(kept: Path, writers_session: Se
     program, tally = Program.from_json(kept.read_text(encoding="utf-8")), Tally()
     assert run_program(program, rows_format(program.format), tmp_path, writers_session, tally) is None
     assert not tally.unread
-    assert not any(ends["refused"] for ends in tally.acts.values())
+    assert any(ends["refused"] for ends in tally.acts.values()) is (kept.stem in REFUSED)

@@ -38,7 +38,12 @@ from lakewarden.executors.programs.hudi.steps.rewriting import (
     written_whole,
 )
 from lakewarden.executors.programs.hudi.steps.slices import refuse_what_would_lose_rows, resizing, take_back
-from lakewarden.planners.formats.hudi.backlog.neglected import ColdPartitions, cold_partitions, disturbed, known_since
+from lakewarden.planners.formats.hudi.backlog.cold_partitions import (
+    ColdPartitions,
+    cold_partitions,
+    disturbed,
+    known_since,
+)
 from lakewarden.planners.formats.hudi.indexes.file_groups import named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, LayoutStrategy, SilentWrites

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -49,6 +49,27 @@ class Place:
     is_of_many: bool = False
 
 
+def homes(formats: Iterable[TableFormat]) -> dict[str, str]:
+    """Return where each key of a table's settings belongs, in words, for a key that stands elsewhere."""
+    places: dict[str, dict[str, None]] = {}
+    for model, place in (
+        (ServiceSettings, "below a service, such as services.clean"),
+        (CareSettings, "to a table, a policy or defaults"),
+        *(
+            (table_format.table_options, "below the options of a table, a policy or defaults")
+            for table_format in formats
+        ),
+        *(
+            (options, f"below services.{service}.options")
+            for table_format in formats
+            for service, options in table_format.services.items()
+        ),
+    ):
+        for key in problems.keys_of(model):
+            places.setdefault(key, {})[place] = None
+    return {key: " or ".join(where) for key, where in places.items()}
+
+
 class Making:
     """Makes tables, and collects the problems of their settings, each once and where it is written."""
 
@@ -87,7 +108,8 @@ class Making:
         try:
             return CareSettings.model_validate(values)
         except ValidationError as wrong:
-            self._keep(problems.problems_of(wrong, CareSettings, raw=values, at=place.at), place, merge)
+            known = homes([place.format])
+            self._keep(problems.problems_of(wrong, CareSettings, raw=values, at=place.at, homes=known), place, merge)
             return None
 
     def _keep(self, problems: list[Problem], place: Place, merge: Resolved) -> None:
@@ -277,7 +299,7 @@ class _Work:
         try:
             return TypeAdapter(model).validate_python(dict(raw))
         except ValidationError as wrong:
-            self._problems += problems.problems_of(wrong, model, raw=raw, at=at)
+            self._problems += problems.problems_of(wrong, model, raw=raw, at=at, homes=homes([self._format]))
             return None
 
     def _problem(self, at: KeyPath, sentence: str, weight: Weight = Weight.ERROR) -> None:

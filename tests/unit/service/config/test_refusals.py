@@ -149,6 +149,33 @@ def test_wrong_options_are_named_without_the_inner_names_of_unions(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("written", "at", "home"),
+    [
+        ("lock: {provider: filesystem}", "lock", "below the options of a table, a policy or defaults"),
+        ("poll: 3s", "poll", "to a table, a policy or defaults"),
+        ("defaults: {commits_retained: 3}", "defaults.commits_retained", "below services.clean.options"),
+        (
+            "tables: [{id: a, format: hudi, path: /x, lock: {}}]",
+            "tables[0].lock",
+            "below the options of a table, a policy or defaults",
+        ),
+        (
+            "tables: [{id: a, format: hudi, path: /x, services: {clean: {options: {trigger: {num_commits: 1}}}}}]",
+            "tables[0].services.clean.options.trigger",
+            "below a service, such as services.clean",
+        ),
+        (
+            "tables: [{id: a, format: hudi, path: /x, services: {rollback: {options: {dead_after: 3m}}}}]",
+            "tables[0].services.rollback.options.dead_after",
+            "below the options of a table, a policy or defaults",
+        ),
+    ],
+)
+def test_a_key_at_a_wrong_place_is_told_where_it_belongs(tmp_path: Path, written: str, at: str, home: str) -> None:
+    assert _problems(tmp_path, written) == [f"{at}: there is no such key here: it belongs {home}"]
+
+
+@pytest.mark.parametrize(
     ("path", "provider", "reason"),
     [("/x", "storage", "conditional writes"), ("s3://lake/x", "filesystem", "creates files atomically")],
 )

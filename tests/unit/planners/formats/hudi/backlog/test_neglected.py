@@ -14,16 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.backlog.neglected import (
-    Bisection,
+from lakewarden.planners.formats.hudi.backlog.cold_partitions import (
     ColdPartitions,
-    Uncleaned,
     cold_partitions,
     disturbed,
-    first_slice,
     known_since,
-    uncleaned,
 )
+from lakewarden.planners.formats.hudi.backlog.neglected import Bisection, Uncleaned, first_slice, uncleaned
 from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions, CleanOptions, CleanPolicy
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Timeline
 from lakewarden.planners.model.table import DeletionBudget, Policy
