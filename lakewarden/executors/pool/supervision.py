@@ -1,4 +1,6 @@
-"""When a session worker must be killed or replaced, and when it is started again.
+"""When a session worker must be killed or replaced, when it is started again, and how many there are.
+
+Three rules of a pool: kills (`Supervision`), the circuit breaker of a profile, and the need for workers.
 
 These are only rules: no process, no thread, no clock. Times are seconds of one monotonic clock, given by the caller.
 """
