@@ -79,6 +79,7 @@ class CompactionSteps(RewriteSteps):
         super().__init__(table, _CALLS)
         self._planned: str | None = None  # a plan of ours that was not begun
         self._executing: str | None = None
+        self._undone: str | None = None  # a plan that names files of a write that was rolled back
 
     def _schedule(self) -> str | None:
         """Schedule a compaction. If its plan alone would fail a write, it leaves out what writes in flight touch, and
@@ -117,9 +118,8 @@ class CompactionSteps(RewriteSteps):
         return instant
 
     def execute(self, plan: Plan) -> None:
-        """Write the new base files without committing them. Raises PermanentError if the plan leaves out a file, and
-        UndoneError if it names one of a write that was rolled back. It is withdrawn then, if there is a moment without
-        a write soon.
+        """Write the new base files without committing them. Raises PermanentError if the plan leaves out a file. It is
+        withdrawn then, if there is a moment without a write soon. Raises UndoneError as `commit` does.
         """
         self._planned = None
         try:
@@ -128,7 +128,7 @@ class CompactionSteps(RewriteSteps):
             self._table.withdraw(plan.on_timeline)
             raise
         except UndoneError:
-            self._table.withdraw(plan.on_timeline, by=self._undo)
+            self._undone = plan.on_timeline
             raise
 
     def _judge(self, view: TableView, instant: str, files: Collection[DataFile]) -> None:
@@ -138,11 +138,17 @@ class CompactionSteps(RewriteSteps):
         self._executing = instant
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Complete the instant, without the file groups in which a deleted key would be there twice from then on."""
+        """Complete the instant, without the file groups in which a deleted key would be there twice from then on.
+        Raises UndoneError if a write that was read was rolled back.
+        """
         compacted = compacted_files(self._table.assignment, self._pending(plan.on_timeline), self._table.storage)
-        return commit_without_returning_keys(
-            self._table, plan.on_timeline, self._statuses, compacted, lambda left_out: self._complete(plan, left_out)
-        )
+        try:
+            return commit_without_returning_keys(
+                self._table, plan.on_timeline, self._statuses, compacted, lambda left: self._complete(plan, left)
+            )
+        except UndoneError:
+            self._undone = plan.on_timeline
+            raise
 
     def _complete(self, plan: Plan, left_out: Collection[NewBase]) -> Mapping[str, int | float | str]:
         if not left_out:
@@ -153,9 +159,13 @@ class CompactionSteps(RewriteSteps):
         return {**figures, "file_groups": self._file_groups - len(left_out), "file_groups_left_out": len(left_out)}
 
     def abort(self) -> None:
-        """Leave the plan. Executed work stays for its next owner. Only our heartbeat on it ends."""
+        """Leave the plan. Executed work stays for its next owner. Only our heartbeat on it ends. A plan that names files
+        of a write that was rolled back is withdrawn, because a writer that compacts would fail by it.
+        """
         client = self._table.client
         with on_the_way_out("leave the plan"):
+            if self._undone is not None and self._table.withdraw(self._undone, by=self._undo):
+                return
             if self._executing is not None:
                 client.stop_heartbeat(self._executing)
             elif self._planned is not None and client.table_version < _PENDING_PLAN_IS_HARMLESS_FROM:
