@@ -115,7 +115,7 @@ def _as_written(written: Any) -> str:
 
 
 def _quantity(value: Any, units: dict[str, Any], what: str) -> float:
-    example = "10m" if what == "duration" else "128MiB"
+    example = "10s" if what == "duration" else "128MiB"
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or match[2] not in units:
         raise ValueError(f"{shown(value)} is no {what}: write a number and one of {', '.join(units)}, as in {example}")

@@ -185,7 +185,7 @@ class S3Store(ObjectStoreSettings):
         | {"endpoint", "endpoint_url", "endpoint_url_s3", "region", "virtual_hosted_style_request"}
     )
 
-    endpoint: str | None = Field(default=None, pattern=r"^https?://[^/@\s]+/?$")
+    endpoint: str | None = Field(default=None, pattern=r"^https?://[^/@\s]+/?$", examples=["https://minio:9000"])
     """The address of an S3-compatible store, as in `http://minio:9000`. The default is Amazon."""
 
     region: str | None = None

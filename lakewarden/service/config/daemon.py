@@ -127,12 +127,16 @@ class ApiSettings(ListenSettings):
     port: Annotated[int, Within(1, 65_535)] = 8080
     """The TCP port of the REST API and of the commit hooks."""
 
-    public_url: str | None = Field(default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$")
+    public_url: str | None = Field(
+        default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$", examples=["https://lakewarden.example.com"]
+    )
     """The address at which writers and operators reach the API, for example `http://lakewarden.data.svc:8080`. The
     default is the host and the port. `lakewarden writer-options` tells writers to announce their commits there.
     """
 
-    peer_url: str | None = Field(default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$")
+    peer_url: str | None = Field(
+        default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$", examples=["https://lakewarden.example.com"]
+    )
     """The address at which other replicas reach this one. `{hostname}` in it is the name of the machine, which in
     Kubernetes is that of the pod: `http://{hostname}.lakewarden-management.data.svc:8080`. The default is public_url,
     and without it the name of the machine and the port.
@@ -182,7 +186,9 @@ class HookSettings(Settings):
     host: str | None = None
     """The address to listen on. The default is that of the API."""
 
-    public_url: str | None = Field(default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$")
+    public_url: str | None = Field(
+        default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$", examples=["https://lakewarden.example.com"]
+    )
     """The address at which writers reach the hooks, if they have a port of their own. The default is the host of the
     API and this port.
     """
@@ -253,10 +259,10 @@ class Asking(StrEnum):
 class BudgetSettings(Settings):
     """The most that one run may delete without an approval."""
 
-    files: Annotated[int, Within(0, 1_000_000_000)] | None = 100_000
+    files: Annotated[int, Within(0, 1_000_000_000)] | None = Field(default=100_000, examples=[100_000])
     """Data files. A clean, ttl or orphans that would delete more waits for an approval."""
 
-    percent: Annotated[float, Within(0, 100)] | None = 99.99
+    percent: Annotated[float, Within(0, 100)] | None = Field(default=99.99, examples=[50])
     """A share of the data files of the table, with those of old versions. An ordinary clean may delete nearly all of
     them, because a compaction leaves one file of a hundred log files. A deletion beyond the default leaves almost
     nothing. The files are counted only as far as necessary, so a small deletion from a large table costs little.
@@ -283,7 +289,9 @@ class BudgetSettings(Settings):
 class TraceSettings(Settings):
     """Traces of the runs, for an OpenTelemetry collector. They need the extra `otel`."""
 
-    endpoint: str | None = Field(default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$")
+    endpoint: str | None = Field(
+        default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$", examples=["https://lakewarden.example.com"]
+    )
     """Where the spans are sent by OTLP/HTTP, for example `http://collector:4318/v1/traces`. Without it there are no
     traces. Headers and certificates come from the environment: `OTEL_EXPORTER_OTLP_HEADERS`,
     `OTEL_EXPORTER_OTLP_CERTIFICATE`. `OTEL_RESOURCE_ATTRIBUTES` describes the daemon. If the collector is away, spans

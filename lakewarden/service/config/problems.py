@@ -124,22 +124,43 @@ def _sentence(detail: dict[str, Any], model: Any, homes: Mapping[str, str]) -> s
             sentence = f"needs a key {_unquoted(detail['ctx']['discriminator'])}"
         case "union_tag_invalid":
             what, tags = _unquoted(detail["ctx"]["discriminator"]), detail["ctx"]["expected_tags"]
-            sentence = f"{shown(detail['ctx']['tag'])} is no {what}: it is one of {tags}"
+            sentence = f"{_unquoted(what)}: {_one_of(tags.replace(chr(39), ''), detail['ctx']['tag'])}"
         case "value_error":
             sentence = str(detail["ctx"]["error"])
         case "string_pattern_mismatch":
-            sentence = f"{shown(detail['input'])} does not have the form {detail['ctx']['pattern']}"
+            example = _example(model, detail["loc"])
+            form = f"of {example}" if example else detail["ctx"]["pattern"]
+            sentence = f"{shown(detail['input'])} does not have the form {form}"
         case _:
-            sentence = _in_plain_words(detail)
+            sentence = _in_plain_words(detail, _example(model, detail["loc"]))
     return sentence
 
 
+_IN_THE_TRADE: Mapping[str, str] = {
+    "compact": "compaction",
+    "cleaning": "clean",
+    "delete_orphan_files": "orphans",
+    "expire_snapshots": "clean",
+    "optimize": "compaction",
+    "remove_orphan_files": "orphans",
+    "rewrite_data_files": "compaction",
+    "rewrite_manifests": "archive",
+    "sort": "clustering",
+    "sql": "jdbc",
+    "vacuum": "clean",
+    "z_order": "clustering",
+}
+"""What users of Hudi, Iceberg and Delta call it, and what it is called here."""
+
+
 def _one_of(choices: str, written: Any) -> str:
-    near = difflib.get_close_matches(str(written)[:_LONGEST_KEY], choices.replace(" or ", ", ").split(", "), n=1)
+    names = choices.replace(" or ", ", ").split(", ")
+    ours = _IN_THE_TRADE.get(str(written), "")
+    near = [ours] if ours in names else difflib.get_close_matches(str(written)[:_LONGEST_KEY], names, n=1)
     return f"it is one of {choices}, not {shown(written)}" + (f"; did you mean {near[0]}?" if near else "")
 
 
-def _in_plain_words(detail: dict[str, Any]) -> str:
+def _in_plain_words(detail: dict[str, Any], example: str) -> str:
     """Return what is wrong with the type of a value, in the words of a file and not in those of Python."""
     kind, written = str(detail["type"]), detail["input"]
     if written is None:
@@ -150,7 +171,8 @@ def _in_plain_words(detail: dict[str, Any]) -> str:
         if kind.startswith(start):
             glued = needed is _KEYS and isinstance(written, str) and _GLUED.match(written) is not None
             hint = ", with a space after the colon" if glued else ""
-            return f"{needed}{hint}{_instead_of(written)}"
+            form = f", as in {example}" if example else ""
+            return f"{needed}{hint or form}{_instead_of(written)}"
     message = str(detail["msg"])
     return f"{message[0].lower()}{message[1:]}{_instead_of(written)}"
 
@@ -194,13 +216,29 @@ def _suggestion(path: Sequence[str | int], model: Any) -> str:
 
 
 def _keys(model: Any, path: Sequence[str | int]) -> set[str]:
-    """Return the keys that are allowed at `path`. All branches of a union are tried."""
+    """Return the keys that are allowed at `path`."""
+    return {field.alias or key for branch in _branches(model, path) for key, field in branch.model_fields.items()}
+
+
+def _example(model: Any, path: Sequence[str | int]) -> str:
+    """Return the first example of the field at `path`; an empty text if it has none."""
+    branches = _branches(model, path[:-1])
+    fields = [branch.model_fields[key] for branch in branches for key in path[-1:] if key in branch.model_fields]
+    return next((str(field.examples[0]) for field in fields if field.examples), "")
+
+
+def _branches(model: Any, path: Sequence[str | int]) -> list[type[BaseModel]]:
+    """Return the models that may stand at `path`: of a union those with its tag, which is a part of the path."""
     here = list(_models(model))
     for part in path:
-        fields = [branch.model_fields[part] for branch in here if isinstance(part, str) and part in branch.model_fields]
-        if fields:
-            here = [branch for field in fields for branch in _models(field.annotation)]
-    return {field.alias or key for branch in here for key, field in branch.model_fields.items()}
+        fields = [branch.model_fields[part] for branch in here if part in branch.model_fields]
+        tagged = [
+            branch
+            for branch in here
+            if any(get_args(field.annotation) == (part,) for field in branch.model_fields.values())
+        ]
+        here = [branch for field in fields for branch in _models(field.annotation)] or tagged or here
+    return here
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -161,7 +161,7 @@ class TableSettings(CareSettings):
     entry. The later ones count more.
     """
 
-    id: str | None = Field(default=None, pattern=TABLE_ID)
+    id: str | None = Field(default=None, pattern=TABLE_ID, examples=["lake.trips"])
     """The name of the table in the API, in metrics and in logs. The default is its path with dots: `lake.sales.orders`
     for `s3://lake/sales/orders`, and for `catalog://lake/sales.orders`.
     """

@@ -159,8 +159,8 @@ class CompactionSteps(RewriteSteps):
         return {**figures, "file_groups": self._file_groups - len(left_out), "file_groups_left_out": len(left_out)}
 
     def abort(self) -> None:
-        """Leave the plan. Executed work stays for its next owner. Only our heartbeat on it ends. A plan that names files
-        of a write that was rolled back is withdrawn, because a writer that compacts would fail by it.
+        """Leave the plan. Executed work stays for its next owner. Only our heartbeat on it ends. A plan with files of a
+        write that was rolled back is withdrawn, because a writer that compacts would fail by it.
         """
         client = self._table.client
         with on_the_way_out("leave the plan"):

@@ -150,7 +150,7 @@ class MetastoreOptions(Settings):
     `pip install 'lakewarden[hive]'`.
     """
 
-    uri: str = Field(pattern=URIS)
+    uri: str = Field(pattern=URIS, examples=["thrift://metastore:9083"])
     """The metastore, `thrift://host:9083`, with commas between several. The first that answers is used. Kerberos and
     TLS are not supported."""
 

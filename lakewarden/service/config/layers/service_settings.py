@@ -29,7 +29,7 @@ class ServiceSettings(Settings):
     grace: Annotated[Duration, Within("1s", "30d")] = Field(default="10m", validate_default=True)
     """How long Lakewarden leaves a plan of another author alone before it takes the plan up."""
 
-    window: WindowSettings | None = None
+    window: WindowSettings | None = Field(default=None, examples=['{start: "22:00", end: "06:00"}'])
     """The hours in which it may be planned. The default is always."""
 
     asynchronous: bool = Field(default=True, alias="async")

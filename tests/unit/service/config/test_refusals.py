@@ -53,7 +53,7 @@ def _problems(folder: Path, text: str) -> list[str]:
         ("spark: {../../x: {}}", "spark.../../x: '../../x' does not have the form"),
         ('spark: {"\\e[31mred": {}}', r"spark.'\x1b[31mred': '\x1b[31mred' does not have the form"),
         ("tabels: []", "tabels: there is no such key; did you mean tables?"),
-        ("daemon: {drain: 10}", "daemon.drain: 10 is no duration: write a number and one of ms, s, m, h, d, as in 10m"),
+        ("daemon: {drain: 10}", "daemon.drain: 10 is no duration: write a number and one of ms, s, m, h, d, as in 10s"),
         ("daemon: {lease: 9s}", "daemon.lease: 9s is too low: write 10s to 1h"),
         ("database: {url: /var/lib/db}", "database.url: a database is named in the form postgresql://user@host:5432/"),
         (
@@ -101,6 +101,7 @@ def test_a_password_in_the_databases_url_is_refused_and_not_repeated(tmp_path: P
     ("written", "problem"),
     [
         ("compactoin: {}", "services.compactoin: it is one of compaction, "),
+        ("clean: {window: '22:00-06:00'}", 'services.clean.window: needs keys below it, as in {start: "22:00", end:'),
         (
             "orphans: {}",
             "services.orphans: orphans is not supported on hudi; supported are compaction, log_comp",
@@ -135,8 +136,15 @@ def test_a_wrong_policy_is_named_by_the_path_of_its_key(tmp_path: Path, written:
     ("written", "problem"),
     [
         ("{lock: {provider: zookeper}}", "options.lock: "),
-        ("{lock: {provider: zookeeper, url: zk, base_path: /h, lock_key: a}}", "options.lock.url: 'zk' does not have"),
+        (
+            "{lock: {provider: zookeeper, url: zk, base_path: /h, lock_key: a}}",
+            "options.lock.url: 'zk' does not have the form of zk1",
+        ),
         ("{lock: {provider: filesystem, lock_key: a}}", "options.lock.lock_key: there is no such key"),
+        (
+            "{lock: {provider: zookeeper, url: 'zk:1', base_path: /h, lock_key: a, port: 1}}",
+            "options.lock.port: there is no such key; it may be base_path, lock_key, provider, url",
+        ),
         ("{conf: {a: true}}", 'options.conf.a: needs quotes to be a text: "true"'),
         ("{writers: none, lok: {}}", "options.lok: there is no such key; did you mean lock?"),
     ],
@@ -146,6 +154,14 @@ def test_wrong_options_are_named_without_the_inner_names_of_unions(tmp_path: Pat
     (found,) = _problems(tmp_path, f"tables: [{{id: a, format: hudi, path: /x, options: {written}}}]")
 
     assert found.startswith(f"tables[0].{problem}")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("expire_snapshots", "clean"), ("rewrite_data_files", "compaction"), ("vacuum", "clean")]
+)
+def test_a_service_by_the_name_of_another_tool_is_told_ours(tmp_path: Path, theirs: str, ours: str) -> None:
+    (found,) = _problems(tmp_path, f"tables: [{{id: a, format: iceberg, path: /x, services: {{{theirs}: {{}}}}}}]")
+    assert found.endswith(f"; did you mean {ours}?")
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,7 @@ class CatalogSyncOptions(Settings):
     Nothing else in its entry is changed. It needs `pip install 'lakewarden[hive]'`.
     """
 
-    uri: str | None = Field(default=None, pattern=URIS)
+    uri: str | None = Field(default=None, pattern=URIS, examples=["thrift://metastore:9083"])
     """The metastore, `thrift://host:9083`, with commas between several. The first that answers is used. Kerberos and
     TLS are not supported. The default of a table that was found in a metastore is that one."""
 

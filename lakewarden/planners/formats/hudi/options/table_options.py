@@ -18,11 +18,11 @@ class ZookeeperLock(Settings):
 
     provider: Literal["zookeeper"]
 
-    url: str = Field(pattern=r"^[^:,\s]+:\d+(,[^:,\s]+:\d+)*$")
+    url: str = Field(pattern=r"^[^:,\s]+:\d+(,[^:,\s]+:\d+)*$", examples=["zk1:2181,zk2:2181"])
     """ZooKeeper's `host:port`, with commas between several (`hoodie.write.lock.zookeeper.url`). The port belongs
     into the url: Hudi ignores its own `.port` key."""
 
-    base_path: str = Field(pattern=r"^/[^/].*[^/]$|^/[^/]$")
+    base_path: str = Field(pattern=r"^/[^/].*[^/]$|^/[^/]$", examples=["/hudi"])
     """The node below which locks are made (`hoodie.write.lock.zookeeper.base_path`)."""
 
     lock_key: str = Field(min_length=1)
@@ -74,7 +74,7 @@ class HiveLock(Settings):
     table: str = Field(min_length=1)
     """The Hive table that is locked (`hoodie.write.lock.hivemetastore.table`)."""
 
-    uris: str = Field(pattern=r"^thrift://[^,\s]+(,thrift://[^,\s]+)*$")
+    uris: str = Field(pattern=r"^thrift://[^,\s]+(,thrift://[^,\s]+)*$", examples=["thrift://metastore:9083"])
     """The metastore's address, `thrift://host:9083`, with commas between several
     (`hoodie.write.lock.hivemetastore.uris`)."""
 

@@ -110,7 +110,7 @@ class JdbcCatalog(CatalogSettings):
 
     type: Literal["jdbc"]
 
-    uri: str = Field(pattern=JDBC_URIS)
+    uri: str = Field(pattern=JDBC_URIS, examples=["jdbc:postgresql://db:5432/catalog"])
     """The database, as JDBC writes it, without user and password: `jdbc:postgresql://host:5432/catalog`."""
 
     warehouse: str
@@ -132,7 +132,7 @@ class RestCatalog(CatalogSettings):
 
     type: Literal["rest"]
 
-    uri: str = Field(pattern=r"^https?://[^\s]+$")
+    uri: str = Field(pattern=r"^https?://[^\s]+$", examples=["https://catalog:8181/api/catalog"])
     """The server, as in `http://catalog:8181`."""
 
     warehouse: str | None = None
@@ -185,7 +185,7 @@ class HiveCatalog(CatalogSettings):
 
     type: Literal["hive"]
 
-    uri: str = Field(pattern=URIS)
+    uri: str = Field(pattern=URIS, examples=["thrift://metastore:9083"])
     """The metastore, `thrift://host:9083`, with commas between several."""
 
     warehouse: str | None = None

@@ -87,7 +87,7 @@ class HiveCatalog(PaimonCatalog):
 
     type: Literal["hive"]
 
-    uri: str = Field(pattern=URIS)
+    uri: str = Field(pattern=URIS, examples=["thrift://metastore:9083"])
     """The metastore, `thrift://host:9083`, with commas between several. Kerberos and TLS are not supported."""
 
     warehouse: str | None = None
@@ -111,7 +111,7 @@ class JdbcCatalog(PaimonCatalog):
 
     type: Literal["jdbc"]
 
-    uri: str = Field(pattern=JDBC_URIS)
+    uri: str = Field(pattern=JDBC_URIS, examples=["jdbc:postgresql://db:5432/catalog"])
     """The database, as JDBC writes it, without user and password: `jdbc:postgresql://host:5432/catalog`."""
 
     warehouse: str
