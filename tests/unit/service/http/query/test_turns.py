@@ -48,9 +48,9 @@ class _Held:
             assert self.released.wait(60)
             return "page"
 
-        @self.app.get("/v1/fleet")
-        def fleet() -> str:
-            return "fleet"
+        @self.app.get("/v1/config")
+        def config() -> str:
+            return "config"
 
         @self.app.post("/v1/approvals")
         def adopt() -> str:
@@ -108,7 +108,7 @@ def test_a_list_of_tables_waits_for_no_request_that_waits_itself(held: _Held, me
     ):
         waits = clients.submit(api.request, method, path)
         assert held.begun.acquire(timeout=60)
-        assert api.get("/v1/fleet").json() == "fleet"
+        assert api.get("/v1/config").json() == "config"
         held.released.set()
         assert waits.result(60).status_code == 200
 
