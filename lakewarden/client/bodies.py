@@ -419,16 +419,6 @@ class ForeignServiceBody(TypedDict):
     table: str
 
 
-class HintBody(TypedDict):
-    """The result of an event that may be about several tables: `accepted`, `unknown_table` or `ignored`.
-
-    An event is `ignored` if it is about no change of a table.
-    """
-
-    result: str
-    tables: list[str]
-
-
 class HoldBody(TypedDict):
     """A hold on the cleans of a table. `owner` is the name of the caller that has it."""
 

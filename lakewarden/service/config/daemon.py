@@ -171,36 +171,6 @@ class ApiSettings(ListenSettings):
         return (self.public_url or f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}").rstrip("/")
 
 
-class HookSettings(Settings):
-    """A port for the commit hooks alone, so that writers need not reach the API."""
-
-    port: Annotated[int, Within(1, 65_535)] | None = None
-    """The TCP port of the commit hooks. By default the port of the API takes them. If they have a port of their own,
-    the API takes none.
-    """
-
-    host: str | None = None
-    """The address to listen on. The default is that of the API."""
-
-    public_url: str | None = Field(default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$")
-    """The address at which writers reach the hooks, if they have a port of their own. The default is the host of the
-    API and this port.
-    """
-
-    tls: TlsSettings | None = None
-    """The certificate of this port. The default is that of the API."""
-
-    limits: LimitSettings = LimitSettings()
-    """The limits of this port for writers."""
-
-    def url(self, api: ApiSettings) -> str:
-        """Return the address of the hooks for writers."""
-        if self.port is None:
-            return api.url
-        own = {"host": self.host or api.host, "port": self.port, "public_url": self.public_url}
-        return api.model_copy(update={**own, "tls": self.tls or api.tls}).url
-
-
 class ManagementSettings(ListenSettings):
     """Probes and metrics. They are separate from the API, so a flood of requests cannot fail a probe."""
 

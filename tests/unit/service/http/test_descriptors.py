@@ -10,5 +10,5 @@ def test_connections_fit_into_what_may_be_opened() -> None:
     """With 1,024 files as by default; with fewer there are fewer, and always some."""
     for descriptors in (1024, 65_536):
         assert affordable(LimitSettings(), descriptors=descriptors).connections == 512
-    assert affordable(LimitSettings(), descriptors=1024, ports=2).connections * 2 + MANAGEMENT_LIMITS.connections < 700
+    assert affordable(LimitSettings(), descriptors=800).connections + MANAGEMENT_LIMITS.connections < 700
     assert affordable(LimitSettings(), descriptors=256).connections == 8
