@@ -84,28 +84,6 @@ class LogSettings(Settings):
     """
 
 
-class LimitSettings(Settings):
-    """The limits of a port for its clients."""
-
-    connections: Annotated[int, Within(8, 60_000)] = 512
-    """Connections at a time. If there is no room, the server closes the connection that it has waited for longest. If
-    the process may not open so many files, the limit is lower.
-    """
-
-    bodies: Annotated[Size, Within("1MiB", "64GiB")] = Field(default="64MiB", validate_default=True)
-    """Bytes that all requests, and all answers that are not read, may occupy together. Beyond it the connection with
-    the most is closed.
-    """
-
-    patience: Annotated[Duration, Within("100ms", "10m")] = Field(default="30s", validate_default=True)
-    """A connection is closed if the server waits for its client for this long: for a request line with its headers, for
-    a body, for the reading of an answer, or for the next request.
-    """
-
-
-MANAGEMENT_LIMITS = LimitSettings(connections=64)
-
-
 class ListenSettings(Settings):
     """The address of a server."""
 
@@ -143,9 +121,6 @@ class ApiSettings(ListenSettings):
     other names are refused. Addresses, the name in public_url, the name of the machine and names of a Kubernetes
     Service need not be listed here.
     """
-
-    limits: LimitSettings = LimitSettings()
-    """The limits of the port for its clients."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -202,14 +177,6 @@ class PermitSettings(Settings):
     step: Annotated[Duration, Within("1m", "7d")] = Field(default="2h", validate_default=True)
     """If no Spark task of any other step ends for this long, the step is cancelled and counts as a failure. It hangs,
     for example at a lock that is never released, or at a storage that does not answer.
-    """
-
-    longest_step: Annotated[Duration, Within("1m", "30d")] = Field(default="1d", validate_default=True)
-    """A step that takes this long is ended although it goes on. It may be beginning the same work again and again."""
-
-    slowest: Annotated[Size, Within("1KiB", "1TiB")] = Field(default="1MiB", validate_default=True)
-    """The slowest expected rewriting of a plan, in bytes a second. The size of its largest file groups extends the time
-    without the end of a task. The size of all of them extends the time of the whole step.
     """
 
 
@@ -269,9 +236,6 @@ class HistorySettings(Settings):
 
     keep: Annotated[Duration, Within("1h", "3650d")] = Field(default="30d", validate_default=True)
     """Changes of decisions are deleted after this long. A decision that still holds stays."""
-
-    decisions: Annotated[int, Within(1000, 100_000_000)] = 1_000_000
-    """So many changes of decisions are kept at most. The oldest are deleted first. A row needs some 400 bytes."""
 
     run_log: Annotated[Size, Within("16KiB", "64MiB")] = Field(default="1MiB", validate_default=True)
     """So much of the log of one run is kept: its first lines, and its last lines."""

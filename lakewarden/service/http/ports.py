@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
@@ -11,12 +12,12 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.access import Metered
-from lakewarden.service.config.daemon import MANAGEMENT_LIMITS, LimitSettings
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.browsers import Hosts
 from lakewarden.service.http.access.callers import Count, Identify, told_of
 from lakewarden.service.http.api import build_api
+from lakewarden.service.http.connections import PortLimits
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
@@ -27,6 +28,8 @@ _OURS = 384
 """The files of workers, readers, the store, the log and tables, and a reserve for the management port."""
 
 _FEWEST = 8
+
+MANAGEMENT_LIMITS = PortLimits(connections=64)
 
 
 def bind_ports(
@@ -82,7 +85,7 @@ def bind_ports(
             host=api.host,
             port=api.port,
             tls=api.tls,
-            limits=affordable(api.limits, descriptors=descriptors),
+            limits=affordable(PortLimits(), descriptors=descriptors),
             refused=refused,
         ),
     ]
@@ -98,7 +101,7 @@ def raise_descriptors() -> int:
     return wanted
 
 
-def affordable(limits: LimitSettings, *, descriptors: int) -> LimitSettings:
+def affordable(limits: PortLimits, *, descriptors: int) -> PortLimits:
     """Return limits on connections that leave enough of `descriptors` for the daemon."""
     room = max(_FEWEST, descriptors - _OURS - MANAGEMENT_LIMITS.connections)
-    return limits.model_copy(update={"connections": min(limits.connections, room)})
+    return replace(limits, connections=min(limits.connections, room))
