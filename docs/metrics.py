@@ -33,8 +33,7 @@ LABELS: Mapping[str, str] = {
     "service": "a table service",
     "source": "the name of a catalog, or a pattern of paths",
     "spark": "the name of a profile in `spark` of the configuration",
-    "state": "of a slot: `free`, `used` or `resting`; of a Spark task: `active`, `done` or `waiting`",
-    "step": "a step of a run",
+    "state": "of a slot: `free`, `used` or `resting`",
     "table": "the id of a table, or [`_other`](#many-tables)",
     "version": "the version",
 }

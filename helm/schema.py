@@ -19,7 +19,7 @@ OWNED = {
     "DaemonSettings": ("data_dir", "drain"),
     "AccessSettings": ("authentication",),
     "ApiSettings": ("host", "port"),
-    "Configuration": ("hooks", "management"),
+    "Configuration": ("management",),
 }
 """Keys that the chart sets itself, by their group: a value for one of them would contradict another one."""
 

@@ -103,7 +103,7 @@ def _until_decided(server: PostgresServer, url: str, tables: int) -> None:
 def _observed_by(replica: Served) -> int:
     """Return how many tables it owns and has observed. What it has observed stays known while it owns the table."""
     owned = re.search(rb"^lakewarden_tables_owned (\S+)$", replica.scrape(), re.MULTILINE)
-    return 0 if owned is None else min(int(float(owned[1])), int(replica.get("/v1/fleet")["observed"]))
+    return 0 if owned is None else min(int(float(owned[1])), int(replica.get("/v1/fleet/status")["observed"]))
 
 
 def _at_rest(server: PostgresServer, url: str, seconds: float) -> tuple[float, int]:

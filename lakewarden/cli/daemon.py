@@ -1,4 +1,4 @@
-"""The words about a daemon as a whole: fleet, replicas, audit, config, reload and drain."""
+"""The words about a daemon as a whole: replicas, audit, config, reload and drain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from lakewarden.cli.commands import DAEMON as SECTION
 from lakewarden.cli.commands import command, group
 from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Url, client_of
-from lakewarden.cli.terminal import Column, Kind, show_fields, show_items, show_list, whole
+from lakewarden.cli.terminal import Column, Kind, show_items, show_list, whole
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import printable
@@ -21,58 +21,12 @@ from lakewarden.service.commands.printing import as_written
 
 def register(app: typer.Typer) -> None:
     """Register the words."""
-    command(app, "fleet", section=SECTION)(fleet)
-    command(app, "top", section=SECTION)(top)
     command(app, "audit", section=SECTION)(audit)
     command(app, "config", section=SECTION)(config)
     command(app, "replicas", section=SECTION)(replicas)
     command(app, "reload", section=SECTION)(reload)
     command(app, "discovery", section=SECTION)(discovery)
     command(app, "drain", section=SECTION)(drain)
-
-
-_DEBT = (
-    Column("SERVICE", "service"),
-    Column("FORMAT", "format"),
-    Column("LABEL", "label"),
-    Column("DUE", "due"),
-    Column("BLOCKED", "blocked"),
-    Column("RUNS", "active_runs"),
-    Column("PENDING", "pending"),
-    Column("OLDEST", "oldest_pending_at", Kind.AGO),
-    Column("COMMITS", "commits"),
-    Column("FILES", "files"),
-    Column("BYTES", "bytes", Kind.SIZE),
-)
-
-
-def fleet(
-    by: Annotated[
-        Literal["service", "format", "label"] | None, typer.Option("--by", help="Group the debt by this alone.")
-    ] = None,
-    url: Url = DAEMON,
-    key_file: KeyFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show all tables together: how many there are, what is blocked, and the work that has piled up."""
-    answer = client_of(url, key_file).fleet(by=by)
-    if as_json:
-        print(as_written(answer))
-        return
-    show_fields({name: value for name, value in answer.items() if name != "debt"})
-    print()
-    show_items(answer["debt"], _DEBT, empty="no service has a policy")
-
-
-def top(
-    once: Annotated[bool, typer.Option("--once", help="Print the fleet once, and end.")] = False,
-    url: Url = DAEMON,
-    key_file: KeyFile = None,
-) -> None:
-    """Show the fleet live: what runs, what is blocked or fails, and what waits for an approval."""
-    from lakewarden.cli.runs import show_top  # noqa: PLC0415
-
-    show_top(client_of(url, key_file), once=once or not sys.stdout.isatty())
 
 
 _ACTS = (

@@ -211,7 +211,7 @@ _T = TypeVar("_T")
 
 def watch_runs(ask: Callable[[], Sequence[RunBody]], columns: Sequence[Column]) -> NoReturn:
     """Show runs until Ctrl-C. Raises ClientError, also if no daemon answers for half a minute."""
-    read_runs = patient(ask)
+    read_runs = _patient(ask)
     if not sys.stdout.isatty():
         _changes(read_runs)
     from rich.live import Live  # noqa: PLC0415
@@ -228,7 +228,7 @@ def watch_runs(ask: Callable[[], Sequence[RunBody]], columns: Sequence[Column]) 
 
 def watch_run(ask: Callable[[], RunBody], *, quiet: bool) -> RunBody:
     """Show a run until it has ended, and return it. Raises as `watch_runs` does."""
-    read_run = patient(ask)
+    read_run = _patient(ask)
     last = None
     while True:
         run = read_run()
@@ -256,7 +256,7 @@ def _line(run: RunBody) -> str:
     return printable(f"{run['id']}  {run['table']}  {run['service']}  {run['state']}{step}  {why}".rstrip())
 
 
-def patient(ask: Callable[[], _T]) -> Callable[[], _T]:
+def _patient(ask: Callable[[], _T]) -> Callable[[], _T]:
     """Return a question that is asked again for half a minute if no daemon answers: it may be started again. The first
     question is not.
     """

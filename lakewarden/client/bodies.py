@@ -246,31 +246,6 @@ class ConfigBody(TypedDict):
     refused: NotRequired[list[str]]
 
 
-class DebtBody(TypedDict):
-    """The services of some tables, by their last decisions, and the work that has piled up for them.
-
-    `service`, `format` and `label` name the group. Null means all of them. `bytes` and `files` wait to be
-    rewritten, as far as the formats count them. `oldest_pending_at` is when the oldest pending plan was
-    requested.
-    """
-
-    active_runs: int
-    blocked: int
-    bytes: int
-    commits: int
-    due: int
-    files: int
-    format: str | None
-    label: str | None
-    oldest_pending_at: str | None
-    oldest_pending_seconds: float | None
-    pending: int
-    service: str | None
-    services: int
-    undecided: int
-    would_run: int
-
-
 class DecisionBody(TypedDict):
     """The last decision, and its reason."""
 
@@ -390,32 +365,12 @@ class EstimateBody(TypedDict):
     seconds: float
 
 
-class FleetBody(TypedDict):
-    """The tables for which the caller is a viewer.
-
-    `would_run` tables have a service that is due and that their mode holds back. `observed` tables have a view
-    here. With replicas, only the owner of a table has one. `debt` is by service and format, or as the parameter
-    `by` says.
-    """
-
-    approvals: int
-    blocked: int
-    debt: list[DebtBody]
-    failing: int
-    formats: dict[str, int]
-    observed: int
-    paused: int
-    queued_runs: int
-    running_runs: int
-    tables: int
-    would_run: int
-
-
 class FleetStatusBody(TypedDict):
     """The tables for which the caller is a viewer, from `since` to `at`.
 
-    `failing` are the tables that could not be observed. `writer_failures` are the writes that failed, and
-    `near_us` those of them that met a run of Lakewarden. Lists have 20 items at most.
+    `observed` tables have a view here. With replicas, only the owner of a table has one. `failing` are the tables
+    that could not be observed. `writer_failures` are the writes that failed, and `near_us` those of them that met
+    a run of Lakewarden. Lists have 20 items at most.
     """
 
     active_runs: int
@@ -424,6 +379,7 @@ class FleetStatusBody(TypedDict):
     blocked: list[BlockedBody]
     failing: int
     foreign_services: list[ForeignServiceBody]
+    observed: int
     paused: int
     ran: list[RanBody]
     runs_complete: bool
@@ -461,16 +417,6 @@ class ForeignServiceBody(TypedDict):
     instant: str
     service: str
     table: str
-
-
-class HintBody(TypedDict):
-    """The result of an event that may be about several tables: `accepted`, `unknown_table` or `ignored`.
-
-    An event is `ignored` if it is about no change of a table.
-    """
-
-    result: str
-    tables: list[str]
 
 
 class HoldBody(TypedDict):

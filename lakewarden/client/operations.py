@@ -74,13 +74,6 @@ class Operations(Transport):
         """
         return self._call("POST", "/v1/drain", answer=bodies.DrainBody)
 
-    def fleet(self, *, by: Literal["service", "format", "label"] | None = None) -> bodies.FleetBody:
-        """Return all tables together: how many there are, what is blocked, and what has piled up.
-
-        `by` groups the debt by `service`, by `format` or by `label` alone.
-        """
-        return self._call("GET", "/v1/fleet", query={"by": by}, answer=bodies.FleetBody)
-
     def fleet_status(self) -> bodies.FleetStatusBody:
         """Return what ran in the last day, what is blocked and why, and what waits."""
         return self._call("GET", "/v1/fleet/status", answer=bodies.FleetStatusBody)

@@ -63,9 +63,6 @@ class Listener:
     def joined(self, replica: ReplicaId) -> None:
         """Note that the daemon has become this replica."""
 
-    def renewed(self) -> None:
-        """Note that the lease of the replica was renewed."""
-
     def renewal_failed(self, reason: str) -> None:
         """Note that a renewal failed, and is tried again."""
 
@@ -149,11 +146,6 @@ class Listeners(Listener):
         """Pass it on."""
         for listener in self._listeners:
             listener.joined(replica)
-
-    def renewed(self) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.renewed()
 
     def renewal_failed(self, reason: str) -> None:
         """Pass it on."""

@@ -44,7 +44,7 @@ def test_every_setting_of_the_example_arrives_unchanged(tmp_path: Path) -> None:
     for group, keys in OWNED.items():
         for key in keys:
             del values[group][key]
-    del values["management"], values["hooks"]
+    del values["management"]
 
     enough = {"limits": {"memory": "8Gi"}}  # for the profiles of the example
     found, written = _loaded(Rendered({"config": values, "resources": enough}), tmp_path), load(EXAMPLE)

@@ -109,7 +109,7 @@ def options_for_writers(
     """Return the options of a table. Raises PermanentError if it names no lock, or if writers on other machines cannot
     reach the address of the hooks.
     """
-    hooks = settings.hooks.url(settings.api)
+    hooks = settings.api.url
     with_key = settings.access.authentication is Authentication.KEYS
     body = options_of(table, FORMATS[table.format], engine=writer, url=hooks, held=held, with_key=with_key)
     _require_reachable(body, table, hooks, settings)
@@ -121,14 +121,17 @@ def _require_reachable(body: WriterOptionsBody, table: Table, hooks: str, settin
 
     The writers of a table at a local path may be on this machine. An address that is set is right for the writers.
     """
-    section, public = ("hooks", settings.hooks.public_url) if settings.hooks.port else ("api", settings.api.public_url)
-    if public is not None or is_local(table.location) or not is_loopback(urlsplit(hooks).hostname or ""):
+    if (
+        settings.api.public_url is not None
+        or is_local(table.location)
+        or not is_loopback(urlsplit(hooks).hostname or "")
+    ):
         return
     if any(hooks in option.value for option in body.options):
         raise PermanentError(
             f"the hooks of {table.id} are at {hooks}, and only writers on this machine reach that address: set "
-            f"{section}.public_url to the address at which the writers reach this daemon, and {section}.host to "
-            f"listen there. If all writers are on this machine, set {section}.public_url: {hooks}"
+            "api.public_url to the address at which the writers reach this daemon, and api.host to listen there. "
+            f"If all writers are on this machine, set api.public_url: {hooks}"
         )
 
 

@@ -272,8 +272,6 @@ def _open_ports(subject: Subject) -> Iterator[Problem]:
     if settings.access.authentication is not Authentication.NONE:
         return
     hosts = {"api": settings.api.host, "management": settings.management.host}
-    if settings.hooks.port is not None:
-        hosts["hooks"] = settings.hooks.host or settings.api.host
     for group, host in hosts.items():
         if not is_loopback(host):
             sentence = (

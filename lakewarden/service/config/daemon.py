@@ -84,28 +84,6 @@ class LogSettings(Settings):
     """
 
 
-class LimitSettings(Settings):
-    """The limits of a port for its clients."""
-
-    connections: Annotated[int, Within(8, 60_000)] = 512
-    """Connections at a time. If there is no room, the server closes the connection that it has waited for longest. If
-    the process may not open so many files, the limit is lower.
-    """
-
-    bodies: Annotated[Size, Within("1MiB", "64GiB")] = Field(default="64MiB", validate_default=True)
-    """Bytes that all requests, and all answers that are not read, may occupy together. Beyond it the connection with
-    the most is closed.
-    """
-
-    patience: Annotated[Duration, Within("100ms", "10m")] = Field(default="30s", validate_default=True)
-    """A connection is closed if the server waits for its client for this long: for a request line with its headers, for
-    a body, for the reading of an answer, or for the next request.
-    """
-
-
-MANAGEMENT_LIMITS = LimitSettings(connections=64)
-
-
 class ListenSettings(Settings):
     """The address of a server."""
 
@@ -148,9 +126,6 @@ class ApiSettings(ListenSettings):
     Service need not be listed here.
     """
 
-    limits: LimitSettings = LimitSettings()
-    """The limits of the port for its clients."""
-
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names under which browsers may reach the API."""
@@ -173,38 +148,6 @@ class ApiSettings(ListenSettings):
         host = socket.gethostname() if self.host in _EVERYWHERE else self.host
         scheme = "http" if self.tls is None else "https"
         return (self.public_url or f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}").rstrip("/")
-
-
-class HookSettings(Settings):
-    """A port for the commit hooks alone, so that writers need not reach the API."""
-
-    port: Annotated[int, Within(1, 65_535)] | None = None
-    """The TCP port of the commit hooks. By default the port of the API takes them. If they have a port of their own,
-    the API takes none.
-    """
-
-    host: str | None = None
-    """The address to listen on. The default is that of the API."""
-
-    public_url: str | None = Field(
-        default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$", examples=["https://lakewarden.example.com"]
-    )
-    """The address at which writers reach the hooks, if they have a port of their own. The default is the host of the
-    API and this port.
-    """
-
-    tls: TlsSettings | None = None
-    """The certificate of this port. The default is that of the API."""
-
-    limits: LimitSettings = LimitSettings()
-    """The limits of this port for writers."""
-
-    def url(self, api: ApiSettings) -> str:
-        """Return the address of the hooks for writers."""
-        if self.port is None:
-            return api.url
-        own = {"host": self.host or api.host, "port": self.port, "public_url": self.public_url}
-        return api.model_copy(update={**own, "tls": self.tls or api.tls}).url
 
 
 class ManagementSettings(ListenSettings):
@@ -238,14 +181,6 @@ class PermitSettings(Settings):
     step: Annotated[Duration, Within("1m", "7d")] = Field(default="2h", validate_default=True)
     """If no Spark task of any other step ends for this long, the step is cancelled and counts as a failure. It hangs,
     for example at a lock that is never released, or at a storage that does not answer.
-    """
-
-    longest_step: Annotated[Duration, Within("1m", "30d")] = Field(default="1d", validate_default=True)
-    """A step that takes this long is ended although it goes on. It may be beginning the same work again and again."""
-
-    slowest: Annotated[Size, Within("1KiB", "1TiB")] = Field(default="1MiB", validate_default=True)
-    """The slowest expected rewriting of a plan, in bytes a second. The size of its largest file groups extends the time
-    without the end of a task. The size of all of them extends the time of the whole step.
     """
 
 
@@ -307,9 +242,6 @@ class HistorySettings(Settings):
 
     keep: Annotated[Duration, Within("1h", "3650d")] = Field(default="30d", validate_default=True)
     """Changes of decisions are deleted after this long. A decision that still holds stays."""
-
-    decisions: Annotated[int, Within(1000, 100_000_000)] = 1_000_000
-    """So many changes of decisions are kept at most. The oldest are deleted first. A row needs some 400 bytes."""
 
     run_log: Annotated[Size, Within("16KiB", "64MiB")] = Field(default="1MiB", validate_default=True)
     """So much of the log of one run is kept: its first lines, and its last lines."""

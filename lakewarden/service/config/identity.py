@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from lakewarden.planners.settings import Duration, Settings, Within
+from lakewarden.planners.settings import Settings
 from lakewarden.service.model.access import EVERY_TABLE, TABLE_PATTERN, Role, is_loopback
 
 _Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -91,17 +91,6 @@ class IssuerSettings(Settings):
     change.
     """
 
-    clock_skew: Annotated[Duration, Within("0s", "5m")] = Field(default="30s", validate_default=True)
-    """How far the clocks of the issuer and of this machine may be apart."""
-
-    refresh: Annotated[Duration, Within("10s", "1d")] = Field(default="10m", validate_default=True)
-    """How old the public keys may be before they are read again. A token with an unknown key has them read at once, at
-    most every 30 s.
-    """
-
-    keep: Annotated[Duration, Within("1m", "30d")] = Field(default="1d", validate_default=True)
-    """If the issuer does not answer, its public keys count for this long after they were read last."""
-
     @field_validator("issuer", "jwks_url")
     @classmethod
     def _over_tls(cls, value: str | None) -> str | None:
@@ -122,12 +111,6 @@ class IssuerSettings(Settings):
     @classmethod
     def _some(cls, value: _T) -> _T:
         return _not_empty(value, "write at least one")
-
-    @model_validator(mode="after")
-    def _kept_for_longer(self) -> IssuerSettings:
-        if self.keep < self.refresh:
-            raise ValueError("keep is shorter than refresh: the public keys would end before they are read again")
-        return self
 
 
 def _not_empty(value: _T, remedy: str) -> _T:

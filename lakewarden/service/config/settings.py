@@ -19,7 +19,6 @@ from lakewarden.service.config.daemon import (
     BudgetSettings,
     DaemonSettings,
     HistorySettings,
-    HookSettings,
     LogSettings,
     ManagementSettings,
     PermitSettings,
@@ -216,9 +215,6 @@ class Configuration(Settings):
 
     api: ApiSettings = ApiSettings()
     """The REST API and the commit hooks."""
-
-    hooks: HookSettings = HookSettings()
-    """The port of the commit hooks, if they have one of their own."""
 
     management: ManagementSettings = ManagementSettings()
     """Probes and metrics."""

@@ -22,18 +22,24 @@ from lakewarden.service.store.port import HistoryStore, Store
 
 _AT_ONCE = 200
 
+MOST_CHANGES = 1_000_000
+"""So many changes of decisions are kept at most, the newest. A row needs some 400 bytes, so a table that changes its
+mind again and again fills no disk.
+"""
+
 
 def tidy_history(
     store: HistoryStore, *, at: datetime, settings: HistorySettings, pause: Callable[[], bool]
 ) -> int | None:
-    """Delete what is older than the settings keep, or too much. Return how many rows, or None if `pause` said to end.
+    """Delete what is older than the settings keep, and what is beyond MOST_CHANGES. Return how many rows, or None if
+    `pause` said to end.
 
     Raises TemporaryError if the store does not answer.
     """
     deleted, after = 0, 0
     while True:
         last, some = store.forget_decision_changes(
-            before=at - settings.keep, keep=settings.decisions, after=after, most=_AT_ONCE
+            before=at - settings.keep, keep=MOST_CHANGES, after=after, most=_AT_ONCE
         )
         deleted += some
         if last is None:
@@ -59,6 +65,11 @@ AUDIT_FOR = timedelta(days=365)
 """How long acts are kept if nothing else is said."""
 
 _ACTS_AT_ONCE = 200
+
+MOST_CHANGES = 1_000_000
+"""So many changes of decisions are kept at most, the newest. A row needs some 400 bytes, so a table that changes its
+mind again and again fills no disk.
+"""
 
 
 def tidy(

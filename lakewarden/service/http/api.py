@@ -14,7 +14,7 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.browsers import CrossOriginGuard, Hosts
 from lakewarden.service.http.access.callers import Callers, Identify
 from lakewarden.service.http.access.roles import add_audit, guarding
-from lakewarden.service.http.errors import DEFAULT, Answer, add_error_handlers, as_it_is, errors
+from lakewarden.service.http.errors import DEFAULT, Answer, add_error_handlers, errors
 from lakewarden.service.http.forwarding import forwarding
 from lakewarden.service.http.history import add_decisions, add_run_log
 from lakewarden.service.http.hooks import HOOK_KEYS, HOOKS, add_hooks
@@ -33,7 +33,6 @@ from lakewarden.service.http.routes.barriers import add_barriers
 from lakewarden.service.http.routes.daemon import add_daemon
 from lakewarden.service.http.routes.deletions import add_deletions
 from lakewarden.service.http.routes.explain import add_explain, add_writer_options
-from lakewarden.service.http.routes.fleet import add_fleet
 from lakewarden.service.http.routes.pauses import add_cancelling, add_pauses, add_quarantine
 from lakewarden.service.http.routes.policies import add_policies, add_proof
 from lakewarden.service.http.routes.runs import add_runs
@@ -51,7 +50,7 @@ def build_api(
     plane: ControlPlane,
     *,
     clock: Clock,
-    hook_heard: OnHook | None,
+    hook_heard: OnHook,
     url: str = "http://127.0.0.1:8080",
     hosts: Hosts | None = None,
     on_refusal: OnRefusal = _not_counted,
@@ -61,15 +60,14 @@ def build_api(
 ) -> FastAPI:
     """Return the API application over a control plane.
 
-    `url` is where writers send their hooks. Without `hook_heard` the application takes no hooks. `on_refusal` gets each
-    request that `hosts` refuses because it comes from a page of another site, or that its caller may not send.
-    `identify` knows the callers. Without it every client may do everything. `configuration` is shown.
+    `url` is where writers send their hooks, and `hook_heard` gets each hook. `on_refusal` gets each request that
+    `hosts` refuses because it comes from a page of another site, or that its caller may not send. `identify` knows the
+    callers. Without it every client may do everything. `configuration` is shown.
     """
-    app = _application("Lakewarden", hosts, on_refusal, identify, pages=True)
+    app = _application(hosts, on_refusal, identify)
     steps = (guarding(on_refusal), strict(HOOKS), in_turns(), tagged, forwarding(plane))
     app.router.route_class = stepped(*steps)
-    if hook_heard is not None:
-        add_hooks(app, plane, hook_heard)
+    add_hooks(app, plane, hook_heard)
     live = LiveRuns(plane, clock)
     add_lists(app, plane, live)
     add_tables(app, plane)
@@ -84,7 +82,6 @@ def build_api(
     add_deletions(app, plane)
     add_barriers(app, plane)
     add_quarantine(app, plane)
-    add_fleet(app, plane, clock)
     add_status(app, plane, clock)
     add_decisions(app, plane)
     add_run_log(app, plane)
@@ -99,28 +96,11 @@ def build_api(
     return app
 
 
-def build_hooks(
-    plane: ControlPlane,
-    *,
-    hook_heard: OnHook,
-    hosts: Hosts | None = None,
-    on_refusal: OnRefusal = _not_counted,
-    identify: Identify | None = None,
-) -> FastAPI:
-    """Return the application of a port that takes only hooks."""
-    app = _application("Lakewarden hooks", hosts, on_refusal, identify, pages=False)
-    app.router.route_class = stepped(guarding(on_refusal))
-    add_hooks(app, plane, hook_heard)
-    return app
-
-
-def _application(
-    title: str, hosts: Hosts | None, on_refusal: OnRefusal, identify: Identify | None, *, pages: bool
-) -> FastAPI:
+def _application(hosts: Hosts | None, on_refusal: OnRefusal, identify: Identify | None) -> FastAPI:
     # Documentation pages run scripts of other hosts. These could send anything from our origin. A redirect would go to
     # any host that the sender writes into `Host`.
     app = FastAPI(
-        title=title,
+        title="Lakewarden",
         version=lakewarden.__version__,
         docs_url=None,
         redoc_url=None,
@@ -129,7 +109,7 @@ def _application(
         default_response_class=Answer,
         responses={**DEFAULT, **errors(422)},
     )
-    show = ProblemPages("/v1", STATIC, "/openapi.json") if pages else as_it_is
+    show = ProblemPages("/v1", STATIC, "/openapi.json")
     app.add_middleware(BodyLimit, hooks=HOOKS)
     app.add_middleware(PlainPaths, hooks=HOOKS, show=show)
     app.add_middleware(
@@ -137,9 +117,9 @@ def _application(
         identify=identify,
         on_refusal=on_refusal,
         hooks=HOOK_KEYS,
-        open_paths=(SIGN_IN, "/sign-out") if pages else (),
-        open_below=STATIC if pages else None,
-        sign_in=SIGN_IN if pages else None,
+        open_paths=(SIGN_IN, "/sign-out"),
+        open_below=STATIC,
+        sign_in=SIGN_IN,
     )
     app.add_middleware(CrossOriginGuard, hosts=hosts or Hosts(), hints=[HOOKS], on_refusal=on_refusal)
     app.add_middleware(PlainRequests, on_refusal=on_refusal)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lakewarden.service.config.daemon import LimitSettings
 from lakewarden.service.model.problems import BODIES, LATE, MADE_ROOM, OnRefusal
 
 HEAD_BYTES = 16 * 2**10
@@ -21,6 +21,26 @@ HEAD_BYTES = 16 * 2**10
 
 CONNECTION = "lakewarden.connection"
 """The key in the state of an ASGI scope for the connection of a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortLimits:
+    """The limits of a port for its clients."""
+
+    connections: int = 512
+    """Connections at a time. If there is no room, the one that has waited for its client for longest is ended. So
+    writers find room whatever others keep open.
+    """
+
+    bodies: int = 64 * 2**20
+    """Bytes that all requests, and all answers that are not read, may occupy together: eight of the largest hooks.
+    Beyond it the connection with the most is ended.
+    """
+
+    patience: timedelta = timedelta(seconds=30)
+    """A connection is ended if the server waits for its client for this long: for a request line with its headers, for
+    a body, for the reading of an answer, or for the next request.
+    """
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -61,7 +81,7 @@ def _unsent(transport: asyncio.WriteTransport | None) -> int:
 class Connections:
     """The connections of one port within its limits. Only the loop of the port uses it."""
 
-    def __init__(self, limits: LimitSettings, *, on_refusal: OnRefusal) -> None:
+    def __init__(self, limits: PortLimits, *, on_refusal: OnRefusal) -> None:
         self._limits = limits
         self._on_refusal = on_refusal
         self._open: set[Connection] = set()

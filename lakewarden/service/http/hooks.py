@@ -14,12 +14,11 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage.locations import canonical_location, is_local
-from lakewarden.service import hooks
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.requests import TooLargeError, kept
-from lakewarden.service.http.schemas import HintBody, HookBody
+from lakewarden.service.http.schemas import HookBody
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.heard import HeardHook, OnHook
 from lakewarden.service.state.readers.threads import PlacedThreads, place_of
@@ -76,9 +75,6 @@ _HOOK = needs(Role.HOOK)
 _BEGINNING_BYTES = 64 * 2**10
 """How much of a callback or a report is read. Its beginning names the table."""
 
-_EVENT_BYTES = 2**20
-"""The limit of an event. It is read whole, because a bridge may write its attributes in any order."""
-
 _PATIENCE_SECONDS = 2.0
 _HEARING: set[asyncio.Future[object]] = set()
 """The hooks that are being heard: a task without a reference may be collected."""
@@ -89,7 +85,7 @@ _Taken = Callable[[str, Request, _Read], Awaitable[tuple[str, list[TableId]]]]
 
 def add_hooks(app: FastAPI, plane: ControlPlane, heard: OnHook) -> None:
     """Add the routes, one for each sender."""
-    links, parser = Links(), PlacedThreads(most=1, of_a_place=1)
+    links = Links()
 
     async def marked(hint: Hint, caller: Caller) -> Sequence[TableId]:
         """Mark the tables that a hint of a caller is about. If there is none, try the path behind a link."""
@@ -97,16 +93,11 @@ def add_hooks(app: FastAPI, plane: ControlPlane, heard: OnHook) -> None:
         elsewhere = None if tables else await links.resolved(hint)
         return tables if elsewhere is None else plane.mark_dirty(elsewhere, among=caller.reaches)
 
-    async def taken(
-        sender: str, request: Request, read: _Read, *, most: int = _BEGINNING_BYTES
-    ) -> tuple[str, list[TableId]]:
-        """Return the result of a hook, and the tables that are observed for it. `most` bytes of its body are kept."""
+    async def taken(sender: str, request: Request, read: _Read) -> tuple[str, list[TableId]]:
+        """Return the result of a hook, and the tables that are observed for it."""
         try:
-            body, whole = await kept(request, most=most)
-            if len(body) > _BEGINNING_BYTES:  # one at a time, outside the loop: it delays no other sender
-                hints = await asyncio.wrap_future(parser.submit(lambda: read(body, whole), place="parser"))
-            else:
-                hints = read(body, whole)
+            body, whole = await kept(request, most=_BEGINNING_BYTES)
+            hints = read(body, whole)
         except TooLargeError:
             heard(HeardHook(sender=sender, result="too_large"))
             raise
@@ -123,22 +114,6 @@ def add_hooks(app: FastAPI, plane: ControlPlane, heard: OnHook) -> None:
     for table_format in FORMATS.values():
         if table_format.commit_hook is not None:
             _add_commit_hook(app, table_format.name, table_format.commit_hook, taken)
-
-    @app.post(HOOKS + "cloudevents", status_code=202, responses=errors(400, 413), openapi_extra=_HOOK)
-    async def cloud_event(request: Request, catalog: str | None = None) -> HintBody:
-        """Take a CloudEvent of Lakekeeper or Polaris, in binary or structured mode.
-
-        `catalog` is its name in the configuration. Without it the tables of that name in all catalogs are meant.
-        """
-        headers = dict(request.headers)
-
-        def read(body: bytes, whole: bool) -> Sequence[Hint]:  # noqa: FBT001 - the signature of all readers
-            if not whole:
-                raise TooLargeError(_EVENT_BYTES)
-            return hooks.hints_of(headers, catalog, body)
-
-        result, tables = await taken("cloudevents", request, read, most=_EVENT_BYTES)
-        return HintBody(result=result, tables=tables)
 
 
 def _add_commit_hook(app: FastAPI, name: str, hook: CommitHook, taken: _Taken) -> None:

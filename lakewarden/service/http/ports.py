@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
@@ -11,12 +12,12 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.access import Metered
-from lakewarden.service.config.daemon import MANAGEMENT_LIMITS, LimitSettings
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.browsers import Hosts
 from lakewarden.service.http.access.callers import Count, Identify, told_of
-from lakewarden.service.http.api import build_api, build_hooks
+from lakewarden.service.http.api import build_api
+from lakewarden.service.http.connections import PortLimits
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
@@ -27,6 +28,8 @@ _OURS = 384
 """The files of workers, readers, the store, the log and tables, and a reserve for the management port."""
 
 _FEWEST = 8
+
+MANAGEMENT_LIMITS = PortLimits(connections=64)
 
 
 def bind_ports(
@@ -41,26 +44,25 @@ def bind_ports(
     configuration: ConfigurationPart,
     formats: Mapping[str, TableFormat] = FORMATS,
 ) -> Sequence[HttpServer]:
-    """Bind every port and return the servers: first management, which ends last, then the API, then the port for hooks.
+    """Bind every port and return the servers: first management, which ends last, then the API.
 
     `identify` knows the callers of keys, or is None if every client may do everything. Raises the limit of
     open files of the process. Raises PermanentError if a port is taken.
     """
     descriptors = raise_descriptors()
-    api, hooks, management = settings.api, settings.hooks, settings.management
-    apart, names = hooks.port is not None, Hosts(api.names)
+    api, management, names = settings.api, settings.management, Hosts(settings.api.names)
     application = build_api(
         plane,
         clock=clock,
-        hook_heard=None if apart else hook_heard,
-        url=hooks.url(api),
+        hook_heard=hook_heard,
+        url=api.url,
         hosts=names,
         on_refusal=told_of("api", refused),
         identify=identify,
         formats=formats,
         configuration=configuration,
     )
-    servers = [
+    return [
         HttpServer(
             build_management(
                 plane,
@@ -83,24 +85,10 @@ def bind_ports(
             host=api.host,
             port=api.port,
             tls=api.tls,
-            limits=affordable(api.limits, descriptors=descriptors, ports=1 + apart),
+            limits=affordable(PortLimits(), descriptors=descriptors),
             refused=refused,
         ),
     ]
-    if hooks.port is not None:
-        hooks_only = HttpServer(
-            build_hooks(
-                plane, hook_heard=hook_heard, hosts=names, on_refusal=told_of("hooks", refused), identify=identify
-            ),
-            name="hooks",
-            host=hooks.host or api.host,
-            port=hooks.port,
-            tls=hooks.tls or api.tls,
-            limits=affordable(hooks.limits, descriptors=descriptors, ports=2),
-            refused=refused,
-        )
-        servers.append(hooks_only)
-    return servers
 
 
 def raise_descriptors() -> int:
@@ -113,7 +101,7 @@ def raise_descriptors() -> int:
     return wanted
 
 
-def affordable(limits: LimitSettings, *, descriptors: int, ports: int = 1) -> LimitSettings:
-    """Return limits on connections that leave enough of `descriptors` for the daemon, on each of so many ports."""
-    room = max(_FEWEST, (descriptors - _OURS - MANAGEMENT_LIMITS.connections) // ports)
-    return limits.model_copy(update={"connections": min(limits.connections, room)})
+def affordable(limits: PortLimits, *, descriptors: int) -> PortLimits:
+    """Return limits on connections that leave enough of `descriptors` for the daemon."""
+    room = max(_FEWEST, descriptors - _OURS - MANAGEMENT_LIMITS.connections)
+    return replace(limits, connections=min(limits.connections, room))

@@ -131,16 +131,6 @@ class HookBody(BaseModel):
     table: str | None
 
 
-class HintBody(BaseModel):
-    """The result of an event that may be about several tables: `accepted`, `unknown_table` or `ignored`.
-
-    An event is `ignored` if it is about no change of a table.
-    """
-
-    result: str
-    tables: list[str]
-
-
 class LiveBody(BaseModel):
     """Whether the daemon lives, and how long ago its control thread turned."""
 

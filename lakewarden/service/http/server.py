@@ -21,11 +21,17 @@ from starlette.types import ASGIApp
 
 from lakewarden.executors.edge import edge
 from lakewarden.planners.model.errors import PermanentError, UnknownError
-from lakewarden.service.config.daemon import LimitSettings
 from lakewarden.service.config.identity import TlsSettings
 from lakewarden.service.events import Sampler
 from lakewarden.service.http.access.callers import Count, told_of
-from lakewarden.service.http.connections import CONNECTION, HEAD_BYTES, Connection, Connections, WatchedRequests
+from lakewarden.service.http.connections import (
+    CONNECTION,
+    HEAD_BYTES,
+    Connection,
+    Connections,
+    PortLimits,
+    WatchedRequests,
+)
 from lakewarden.service.http.errors import Outermost
 from lakewarden.service.model.problems import DESCRIPTORS
 
@@ -66,7 +72,7 @@ class HttpServer:
         name: str,
         host: str,
         port: int,
-        limits: LimitSettings | None = None,
+        limits: PortLimits | None = None,
         tls: TlsSettings | None = None,
         refused: Count = _uncounted,
     ) -> None:
@@ -75,7 +81,7 @@ class HttpServer:
 
         `refused` counts the refusals.
         """
-        limits = limits or LimitSettings()
+        limits = limits or PortLimits()
         patience = limits.patience.total_seconds()
         self._config = uvicorn.Config(
             WatchedRequests(Outermost(app)),

@@ -188,9 +188,9 @@ REFUSALS = tuple(value for value in list(globals().values()) if isinstance(value
 MADE_ROOM, LATE, BODIES, DESCRIPTORS = "made_room", "late", "bodies", "descriptors"
 
 ENDED = {
-    MADE_ROOM: "There were `limits.connections` connections, and this one had waited for its client for longest.",
-    LATE: "The server waited for the client for longer than `limits.patience`.",
-    BODIES: "Bodies and answers that were not read had more than `limits.bodies`, and this connection had the most.",
+    MADE_ROOM: "The port had as many connections as it takes, and this one had waited for its client for longest.",
+    LATE: "The server waited for the client for longer than 30 s.",
+    BODIES: "Bodies and answers that were not read had more than 64 MiB together, and this connection had the most.",
     DESCRIPTORS: "The process may open no more files: raise its limit (ulimit -n).",
 }
 """The kinds of connections that are ended without an answer."""

@@ -159,11 +159,8 @@ class ReplicaLease:
             return
         safe_until = asked_at + self.terms.safe.total_seconds()
         with self._changing:
-            in_time = self._term is term and self.holds()
-            if in_time:
+            if self._term is term and self.holds():
                 self._extend(replace(term, safe_until=safe_until))
-        if in_time:
-            self._listener.renewed()
 
     def watch(self) -> None:
         """End every worker and its JVM if the lease is over. Returns after they are gone."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +29,15 @@ log = structlog.get_logger(__name__)
 
 AT_MOST_EVERY = 30.0
 """Seconds between two readings. So tokens with invented keys do not make the daemon ask again and again."""
+
+_REFRESH = timedelta(minutes=10)
+"""How old the keys may be before they are read again. A token with an unknown key has them read at once."""
+
+_KEEP = timedelta(days=1)
+"""So long keys count after they were read last: an issuer that is away for a night locks no operator out."""
+
+_CLOCK_SKEW = timedelta(seconds=30)
+"""How far the clocks of the issuer and of this machine may be apart."""
 
 _SECONDS = 5.0
 _MOST_KEYS = 100
@@ -83,12 +93,12 @@ class IssuerKeys:
     def is_old(self) -> bool:
         """Whether the keys are due to be read again."""
         age = self._age()
-        return age is None or age > self._settings.refresh.total_seconds()
+        return age is None or age > _REFRESH.total_seconds()
 
     def are_known(self) -> bool:
         """Whether there are keys that count."""
         age = self._age()
-        return age is not None and age <= self._settings.keep.total_seconds()
+        return age is not None and age <= _KEEP.total_seconds()
 
     def reading(self) -> Future[None] | None:
         """Begin to read the keys, or join the reading that is under way. None if the last one was a moment ago.
@@ -246,7 +256,7 @@ def _judged(unchecked: _Unchecked, settings: IssuerSettings, keys: IssuerKeys) -
             algorithms=[unchecked.algorithm],
             audience=[*settings.audience],
             issuer=settings.issuer,
-            leeway=settings.clock_skew,
+            leeway=_CLOCK_SKEW,
             options={"require": ["exp", "iss", "aud"]},
         )
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as wrong:

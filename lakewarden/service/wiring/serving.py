@@ -406,6 +406,4 @@ def _limits(permits: PermitSettings) -> Limits:
         max_wait_to_commit=permits.max_wait_to_commit,
         joined_step=permits.joined_step,
         step=permits.step,
-        longest_step=permits.longest_step,
-        slowest=permits.slowest,
     )

@@ -64,7 +64,7 @@ class Served:
         deadline = time.monotonic() + 90
         while True:
             try:
-                if httpx.get(f"{self.url}/v1/fleet", verify=False).status_code == 401:
+                if httpx.get(f"{self.url}/v1/tables", verify=False).status_code == 401:
                     return
             except httpx.TransportError:
                 pass
@@ -106,7 +106,6 @@ def _body(served: Served, path: str, role: str) -> Any:
 
 BODIES: Mapping[str, Sequence[str]] = {
     "/v1/replicas": ["replicas"],
-    "/v1/fleet?by=format": ["fleet", "--by", "format"],
     "/v1/tables/sales.orders0/policies": ["policies", "sales.orders0"],
     "/v1/tables/sales.orders0/pending": ["pending", "sales.orders0"],
     "/v1/tables/sales.orders0/barrier": ["holds", "list", "sales.orders0"],
@@ -192,29 +191,27 @@ def test_an_act_of_a_person_is_done_and_told(served: Served, capsys: pytest.Capt
 
 @pytest.mark.parametrize("columns", [24, 80])
 def test_a_terminal_of_any_width_is_kept_to(served: Served, columns: int) -> None:
-    """On a real terminal no line is wider than the terminal, also in `top`."""
-    for words in (["tables"], ["top", "--once"]):
-        ours, theirs = pty.openpty()
-        environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}
-        command = [sys.executable, "-m", "lakewarden.cli", *words, "--url", served.url]
-        command += ["--key-file", str(served.key("viewer"))]
-        process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
-        os.close(theirs)
-        said = b""
-        while True:
-            try:
-                read = os.read(ours, 65536)
-            except OSError:  # the terminal's other end is closed
-                break
-            if not read:
-                break
-            said += read
-        os.close(ours)
-        assert process.wait(60) == 0, said
-        lines = re.sub(r"\x1b\[[\d;]*m", "", said.decode()).replace("\r", "").split("\n")
-        if words == ["tables"]:
-            assert any("sales.orders0" in line for line in lines)
-        assert max(map(len, lines)) <= columns
+    """On a real terminal no line is wider than the terminal."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}
+    command = [sys.executable, "-m", "lakewarden.cli", "tables", "--url", served.url]
+    command += ["--key-file", str(served.key("viewer"))]
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            read = os.read(ours, 65536)
+        except OSError:  # the terminal's other end is closed
+            break
+        if not read:
+            break
+        said += read
+    os.close(ours)
+    assert process.wait(60) == 0, said
+    lines = re.sub(r"\x1b\[[\d;]*m", "", said.decode()).replace("\r", "").split("\n")
+    assert any("sales.orders0" in line for line in lines)
+    assert max(map(len, lines)) <= columns
 
 
 def test_the_last_word_ends_the_daemon(served: Served, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,7 +35,7 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
     """Yield a running daemon."""
     daemon = DaemonProcess(tmp_path / "daemon", Directory(tmp_path / "lake" / "listed"), {})
     daemon.start()
-    daemon.until(lambda: daemon.get("/v1/fleet"))
+    daemon.until(lambda: daemon.get("/v1/tables"))
     yield daemon
     daemon.stop()
 
@@ -54,7 +54,7 @@ def test_a_registered_table_survives_a_killed_daemon(
         daemon.until(lambda: (daemon.get("/v1/tables/other") or {}).get("observed_at"))
         daemon.kill()
         daemon.start()
-        daemon.until(lambda: daemon.get("/v1/fleet"))
+        daemon.until(lambda: daemon.get("/v1/tables"))
     assert main(["tables", "change", "other", "--mode", "plan", "--url", daemon.url]) == Code.DONE
     daemon.until(lambda: daemon.get("/v1/tables/other")["mode"] == "plan")
     assert daemon.get("/v1/tables/other")["labels"] == {"domain": "sales"}
@@ -63,6 +63,6 @@ def test_a_registered_table_survives_a_killed_daemon(
     daemon.until(lambda: "other" not in json.dumps(daemon.get("/v1/tables")))
     daemon.kill()
     daemon.start()
-    daemon.until(lambda: daemon.get("/v1/fleet"))
+    daemon.until(lambda: daemon.get("/v1/tables"))
     assert [one["id"] for one in daemon.get("/v1/tables")["items"]] == ["sales.orders"]
     assert [path.name for path in (other.folder / "day=2026-01-01").iterdir()] == ["part-0.parquet"]

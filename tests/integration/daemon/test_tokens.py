@@ -1,4 +1,4 @@
-"""A daemon that was started as a new user starts it: tokens of an issuer by HTTPS, and hooks by TLS."""
+"""A daemon that was started as a new user starts it: tokens of an issuer by HTTPS, and a port with TLS."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Served:
 
     def __init__(self, folder: Path, issuer: Issuer) -> None:
         self.folder = folder
-        self.api, self.hooks, self.management = free_port(), free_port(), free_port()
+        self.api, self.management = free_port(), free_port()
         server = Authority(folder / "tls", "servers")
         certificate, key = server.issue("daemon")
-        self.trusted = server.certificate
+        self.trusted = ssl.create_default_context(cafile=server.certificate)
         for name in ("orders", "people"):
             (folder / "lake" / name / "day=1").mkdir(parents=True)
         config = {
@@ -53,11 +53,7 @@ class Served:
                     }
                 ],
             },
-            "api": {"port": self.api},
-            "hooks": {
-                "port": self.hooks,
-                "tls": {"certificate": str(certificate), "key": str(key)},
-            },
+            "api": {"port": self.api, "tls": {"certificate": str(certificate), "key": str(key)}},
             "management": {"port": self.management},
             "defaults": {"mode": "observe", "poll": "1h"},
             "tables": [
@@ -69,14 +65,16 @@ class Served:
 
     def get(self, path: str, token: str) -> httpx.Response:
         """Ask the API with a token."""
-        return httpx.get(f"http://127.0.0.1:{self.api}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        url, headers = f"https://127.0.0.1:{self.api}{path}", {"Authorization": f"Bearer {token}"}
+        return httpx.get(url, headers=headers, verify=self.trusted, timeout=30)
 
     def hook(self, table: str, token: str) -> httpx.Response:
         """Announce a commit with a token."""
-        context = ssl.create_default_context(cafile=self.trusted)
         event = {"tableName": table, "basePath": str(self.folder / "lake" / table), "commitTime": "20260101000000000"}
-        url = f"https://127.0.0.1:{self.hooks}/v1/hooks/hudi"
-        return httpx.post(url, json=event, headers={"Authorization": f"Bearer {token}"}, verify=context, timeout=30)
+        url = f"https://127.0.0.1:{self.api}/v1/hooks/hudi"
+        return httpx.post(
+            url, json=event, headers={"Authorization": f"Bearer {token}"}, verify=self.trusted, timeout=30
+        )
 
     def metric(self, name: str) -> str:
         """Return the lines of a metric."""
@@ -128,6 +126,5 @@ def test_tokens_count_as_the_configuration_says(tmp_path: Path, issuer: Issuer) 
         assert served.hook("orders", issuer.token(aud="another")).status_code == 401
 
         refused = served.metric("lakewarden_http_refused_total")
-        assert 'kind="bad_token",port="api"} 2.0' in refused
+        assert 'kind="bad_token",port="api"} 3.0' in refused
         assert 'kind="no_role",port="api"} 1.0' in refused
-        assert 'kind="bad_token",port="hooks"} 1.0' in refused

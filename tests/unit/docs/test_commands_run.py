@@ -28,7 +28,6 @@ KEY = "key-of-alice"
 ELSEWHERE = {
     "serve": "tests/integration/daemon",
     "demo": "tests/integration/demo",
-    "top": "tests/unit/cli",
     "backup": "tests/unit/service/commands",
     "restore": "tests/unit/service/commands",
     "report": "tests/unit/service/commands",

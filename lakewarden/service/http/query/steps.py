@@ -23,7 +23,6 @@ FROM_MEMORY = frozenset(
     {
         "/v1/config",
         "/v1/discovery",
-        "/v1/fleet",
         "/v1/registrations",
         "/v1/registrations/{id}",
         "/v1/tables",

@@ -102,13 +102,15 @@ class WouldRunBody(BaseModel):
 class FleetStatusBody(BaseModel):
     """The tables for which the caller is a viewer, from `since` to `at`.
 
-    `failing` are the tables that could not be observed. `writer_failures` are the writes that failed, and `near_us`
+    `observed` tables have a view here. With replicas, only the owner of a table has one. `failing` are the tables that
+    could not be observed. `writer_failures` are the writes that failed, and `near_us`
     those of them that met a run of Lakewarden. Lists have 20 items at most.
     """
 
     since: datetime
     at: datetime
     tables: int
+    observed: int
     failing: int
     paused: int
     active_runs: int
@@ -141,6 +143,7 @@ def status_of(plane: ControlPlane, caller: Caller, *, now: datetime) -> FleetSta
         since=since,
         at=now,
         tables=len(statuses),
+        observed=sum(status.view is not None for status in statuses),
         failing=sum(status.failure is not None for status in statuses),
         paused=sum(status.paused is not None for status in statuses),
         active_runs=sum(len(status.active) for status in statuses),

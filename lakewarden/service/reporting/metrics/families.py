@@ -58,11 +58,6 @@ FIRST_PENDING = Family(
 COMMITS_SINCE = Family(
     name="lakewarden_table_commits_since", meaning="Commits since the service last completed.", labels=_SERVICE
 )
-BACKLOG_FILES = Family(
-    name="lakewarden_table_backlog_files",
-    meaning="Files that the service has to rewrite, if the format counts them.",
-    labels=_SERVICE,
-)
 BACKLOG_BYTES = Family(
     name="lakewarden_table_backlog_bytes",
     meaning="Bytes of the files that the service has to rewrite, if the format counts them.",
@@ -71,11 +66,6 @@ BACKLOG_BYTES = Family(
 LOG_FILES = Family(
     name="lakewarden_table_log_files",
     meaning="Log files of the file group that has the most.",
-    fold=Fold.LARGEST,
-)
-LOG_BYTES = Family(
-    name="lakewarden_table_log_bytes",
-    meaning="Bytes of log files of the file group that has the most.",
     fold=Fold.LARGEST,
 )
 SMALL_FILES = Family(
@@ -97,10 +87,6 @@ SAVEPOINT_SINCE = Family(
     meaning="Time at which the commit of the oldest savepoint was requested. Later commits cannot be archived.",
     fold=Fold.SMALLEST,
 )
-SAVEPOINT_COMMITS = Family(
-    name="lakewarden_table_commits_held_by_savepoint",
-    meaning="Commits that the oldest savepoint keeps on the timeline.",
-)
 READER_BEHIND = Family(
     name="lakewarden_table_reader_commits_behind",
     meaning="Commits that a declared incremental reader has not read, or may not have read. -1 if that is unknown.",
@@ -114,11 +100,6 @@ READER_SINCE = Family(
     fold=Fold.SMALLEST,
 )
 WRITES_IN_FLIGHT = Family(name="lakewarden_table_writes_in_flight", meaning="Writes that have begun and not ended.")
-COMMIT_INTERVAL = Family(
-    name="lakewarden_table_writer_commit_interval_seconds",
-    meaning="Usual time between two commits of the writers.",
-    fold=Fold.SMALLEST,
-)
 LAST_COMMIT = Family(
     name="lakewarden_table_last_writer_commit_timestamp_seconds",
     meaning="Time at which a writer last committed.",
@@ -163,19 +144,15 @@ FAMILIES = (
     PENDING,
     FIRST_PENDING,
     COMMITS_SINCE,
-    BACKLOG_FILES,
     BACKLOG_BYTES,
     LOG_FILES,
-    LOG_BYTES,
     SMALL_FILES,
     INNER_COMMITS,
     UNSEEN_SINCE,
     SAVEPOINT_SINCE,
-    SAVEPOINT_COMMITS,
     READER_BEHIND,
     READER_SINCE,
     WRITES_IN_FLIGHT,
-    COMMIT_INTERVAL,
     LAST_COMMIT,
     POLL_AGE,
     POLL_INTERVAL,

@@ -26,9 +26,7 @@ _UNDECIDED = "Undecided"
 _ACTIVE = tuple(state for state in RunState if not state.ended)
 _SERVED = ("service", "format")
 _SUMMED = (
-    (of.PENDING, "lakewarden_pending_instants", "Pending instants of all tables."),
     (of.COMMITS_SINCE, "lakewarden_backlog_commits", "Commits since the service last completed, of all tables."),
-    (of.BACKLOG_FILES, "lakewarden_backlog_files", "Files that the service has to rewrite, of all tables."),
     (of.BACKLOG_BYTES, "lakewarden_backlog_bytes", "Bytes that the service has to rewrite, of all tables."),
 )
 

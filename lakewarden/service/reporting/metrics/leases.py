@@ -1,4 +1,4 @@
-"""The metrics of the lease of the replica, of polls, and of the catalogs that are listed."""
+"""The metrics of the lease of the replica, and of the catalogs that are listed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from lakewarden.planners.model.table import Table
 from lakewarden.service.events import Listener
 from lakewarden.service.model.found import FoundTables
 
@@ -15,7 +14,6 @@ class LeaseMetrics(Listener):
     """Counts what happens to the lease of the replica."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._renewals = Counter("lakewarden_lease_renewals", "Renewals of this replica's lease.", registry=registry)
         self._failures = Counter(
             "lakewarden_lease_renew_failures",
             "Renewals of this replica's lease that failed or were late.",
@@ -27,10 +25,6 @@ class LeaseMetrics(Listener):
             registry=registry,
         )
 
-    def renewed(self) -> None:
-        """Count a renewal."""
-        self._renewals.inc()
-
     def renewal_failed(self, reason: str) -> None:
         """Count a failed renewal."""
         self._failures.inc()
@@ -41,11 +35,10 @@ class LeaseMetrics(Listener):
 
 
 class DiscoveryMetrics(Listener):
-    """Shows what the listings of catalogs found, and counts failed listings and polls."""
+    """Shows what the listings of catalogs found, and counts failed listings."""
 
     def __init__(self, registry: CollectorRegistry, sources: Iterable[str]) -> None:
         """Create the counter of each source."""
-        self._poll_failures = Counter("lakewarden_poll_failures", "Polls of tables that failed.", registry=registry)
         self._listed = Gauge(
             "lakewarden_discovery_tables",
             "Tables that the last listing of a catalog returned.",
@@ -82,7 +75,3 @@ class DiscoveryMetrics(Listener):
     def discovery_failed(self, source: str, reason: str) -> None:
         """Count a failed listing."""
         self._failures.labels(source).inc()
-
-    def poll_failed(self, table: Table, reason: str) -> None:
-        """Count a failed poll."""
-        self._poll_failures.inc()

@@ -22,12 +22,11 @@ from lakewarden.service.reporting.metrics.scrape import Scrape
 from lakewarden.service.reporting.metrics.writer_failures import WriterFailures
 from lakewarden.service.state.readers.port import EndReason
 
-HOOK_SENDERS = (
-    *(sender for FORMAT in FORMATS.values() if FORMAT.commit_hook is not None for sender in FORMAT.commit_hook.senders),
-    "cloudevents",
+HOOK_SENDERS = tuple(
+    sender for FORMAT in FORMATS.values() if FORMAT.commit_hook is not None for sender in FORMAT.commit_hook.senders
 )
 HOOK_RESULTS = ("accepted", "unknown_table", "ignored", "malformed", "too_large")
-_PORTS = ("api", "hooks", "management")
+_PORTS = ("api", "management")
 
 TABLE_SERIES = 500
 """How many tables have series of their own if the configuration does not say it."""

@@ -1,19 +1,14 @@
-"""The metrics of runs, decisions and permits."""
+"""The metrics of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from lakewarden.executors.contract import Granted, Permit, Wait
-from lakewarden.planners.model.decision import Decision
-from lakewarden.planners.model.instant import Service, Step
-from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.instant import Service
 from lakewarden.service.events import Listener
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.reporting.metrics.fleet import DECISIONS
 from lakewarden.service.rules.permits import lock_bounds
 
 _DURATIONS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
@@ -26,18 +21,6 @@ class RunMetrics(Listener):
 
     def __init__(self, registry: CollectorRegistry, services: Iterable[Service]) -> None:
         """Create every series of `services`, so that a rate is known from its first event on."""
-        self._of_a_run(registry)
-        self._of_a_permit(registry)
-        for service in services:
-            self._foresee(service)
-
-    def _of_a_run(self, registry: CollectorRegistry) -> None:
-        self._decisions = Counter(
-            "lakewarden_decisions",
-            "Decisions with a changed outcome or reason.",
-            ["service", "decision"],
-            registry=registry,
-        )
         self._runs = Counter("lakewarden_runs", "Runs that ended.", ["service", "outcome"], registry=registry)
         self._durations = Histogram(
             "lakewarden_run_duration_seconds",
@@ -63,72 +46,28 @@ class RunMetrics(Listener):
         self._rewritten = Counter(
             "lakewarden_rewritten_bytes", "Bytes that runs have rewritten.", ["service"], registry=registry
         )
-        self._removed = Counter(
-            "lakewarden_removed_files", "Files that runs have deleted.", ["service"], registry=registry
-        )
         self._removed_bytes = Counter(
             "lakewarden_removed_bytes",
             "Bytes of the files that runs have deleted, as far as the services know the sizes.",
             ["service"],
             registry=registry,
         )
-        self._core_seconds = Counter(
-            "lakewarden_core_seconds",
-            "Time for which Spark tasks of runs occupied a core.",
-            ["service"],
-            registry=registry,
-        )
-        self._rejections = Counter(
-            "lakewarden_fence_rejections",
-            "Late results that were rejected because another owner had taken the run over.",
-            registry=registry,
-        )
-        self._adoptions = Counter(
-            "lakewarden_adopted_runs", "Runs of dead replicas that this replica took over.", registry=registry
-        )
-
-    def _of_a_permit(self, registry: CollectorRegistry) -> None:
-        self._permit_waits = Histogram(
-            "lakewarden_permit_wait_seconds",
-            "Time that a run waited for the permit to take a step.",
-            ["service", "step"],
-            buckets=_WAITS,
-            registry=registry,
-        )
-        self._refused = Counter(
-            "lakewarden_permits_refused", "Permits that were refused.", ["service", "step"], registry=registry
-        )
+        for service in services:
+            self._foresee(service)
 
     def _foresee(self, service: Service) -> None:
         for measured in (self._durations, self._queue_waits, self._lock_holds):
             measured.labels(service)
-        for counted in (self._rewritten, self._removed, self._removed_bytes, self._core_seconds):
+        for counted in (self._rewritten, self._removed_bytes):
             counted.labels(service)
-        for decision in DECISIONS:
-            self._decisions.labels(service, decision)
         for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED):
             self._runs.labels(service, state.lower())
-        for step in Step:
-            self._permit_waits.labels(service, step)
-            self._refused.labels(service, step)
-
-    def decided(self, table: Table, service: Service, decision: Decision) -> None:
-        """Count a decision with a new outcome or a new reason."""
-        self._decisions.labels(service, type(decision).__name__).inc()
 
     def started(self, run: Run) -> None:
         """Measure how long a run was in the queue."""
         if run.started_at is not None:
             waited = (run.started_at - run.created_at).total_seconds()
             self._queue_waits.labels(run.service).observe(max(0.0, waited))
-
-    def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
-        """Measure how long a request for a permit was open."""
-        if isinstance(permit, Wait):
-            return
-        self._permit_waits.labels(run.service, step).observe(waited.total_seconds())
-        if not isinstance(permit, Granted):
-            self._refused.labels(run.service, step).inc()
 
     def ended(self, run: Run) -> None:
         """Count a run that ended and measure it."""
@@ -140,21 +79,8 @@ class RunMetrics(Listener):
             self._durations.labels(run.service).observe(max(0.0, took))
         if bounds := lock_bounds(run):
             self._lock_holds.labels(run.service).observe(max(bounds))
-        for counted, figure in (
-            (self._rewritten, "bytes_rewritten"),
-            (self._removed, "files_deleted"),
-            (self._removed_bytes, "bytes_deleted"),
-            (self._core_seconds, "core_seconds"),
-        ):
-            counted.labels(run.service).inc(_number(run, figure))
-
-    def rejected(self, run: Run, reason: str) -> None:
-        """Count a late result."""
-        self._rejections.inc()
-
-    def adopted(self, run: Run) -> None:
-        """Count a run that was taken over."""
-        self._adoptions.inc()
+        self._rewritten.labels(run.service).inc(_number(run, "bytes_rewritten"))
+        self._removed_bytes.labels(run.service).inc(_number(run, "bytes_deleted"))
 
 
 def _number(run: Run, figure: str) -> float:

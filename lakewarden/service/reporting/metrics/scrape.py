@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import TableView
@@ -104,10 +103,6 @@ class Scrape(Collector):
             held.add_metric([profile], int(capacity.held is not None))
         yield slots
         yield held
-        yield from tasks(self._plane.progress().values())
-        waiting = GaugeMetricFamily("lakewarden_runs_waiting", "Runs that wait for a permit.")
-        waiting.add_metric([], len(self._plane.waiting()))
-        yield waiting
         yield from _replicas(self._plane.replicas())
         yield from _health(self._plane.health())
 
@@ -122,21 +117,6 @@ def _health(health: Health) -> Iterator[Metric]:
     store = GaugeMetricFamily("lakewarden_store_available", "1 if the store answered the last time, else 0.")
     store.add_metric([], health.store_away is None)
     yield store
-
-
-def tasks(progress: Collection[RunProgress]) -> Iterator[Metric]:
-    """Count the Spark tasks of the runs that workers have now. There are three series."""
-    counted = GaugeMetricFamily(
-        "lakewarden_active_run_tasks",
-        "Spark tasks of the runs that workers carry out now, of the jobs that have begun.",
-        labels=["state"],
-    )
-    done = sum(run.done.tasks_done for run in progress)
-    active = sum(run.done.tasks_active for run in progress)
-    counted.add_metric(["done"], done)
-    counted.add_metric(["active"], active)
-    counted.add_metric(["waiting"], max(0, sum(run.done.tasks for run in progress) - done - active))
-    yield counted
 
 
 def _replicas(statuses: Sequence[ReplicaStatus]) -> Iterator[Metric]:

@@ -20,7 +20,7 @@ _SHAPES: dict[tuple[Key, ...], tuple[Key, ...]] = {}
 """The keys of each kind of table, once. There are few kinds."""
 
 _PROOF = {ProofState.PROVED: 1, ProofState.UNKNOWN: 0, ProofState.DISPROVED: -1}
-_PILES = (("log_files", of.LOG_FILES), ("log_bytes", of.LOG_BYTES), ("small_files", of.SMALL_FILES))
+_PILES = (("log_files", of.LOG_FILES), ("small_files", of.SMALL_FILES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,6 @@ def _seen_in(view: TableView, table: Table) -> Iterator[tuple[Key, float]]:
     held = view.timeline.held_by_savepoint()
     if held:
         yield _key(of.SAVEPOINT_SINCE), held[0].requested_at.timestamp()
-        yield _key(of.SAVEPOINT_COMMITS), len(held) - 1
     for reader in view.readers:
         name = printable(reader.name)
         yield _key(of.READER_BEHIND, name), -1 if reader.unreadable is not None else reader.behind
@@ -80,8 +79,6 @@ def _seen_in(view: TableView, table: Table) -> Iterator[tuple[Key, float]]:
             yield _key(of.READER_SINCE, name), reader.unread_since.timestamp()
     writers = view.writers
     yield _key(of.WRITES_IN_FLIGHT), len(writers.in_flight)
-    if writers.usual_interval is not None:
-        yield _key(of.COMMIT_INTERVAL), writers.usual_interval.total_seconds()
     if writers.last_commit_at is not None:
         yield _key(of.LAST_COMMIT), writers.last_commit_at.timestamp()
 
@@ -94,8 +91,6 @@ def _of_service(view: TableView, service: Service, pending: list[Instant]) -> It
     if backlog is None:
         return
     yield _key(of.COMMITS_SINCE, service), backlog.commits
-    if backlog.files is not None:
-        yield _key(of.BACKLOG_FILES, service), backlog.files
     if backlog.bytes is not None:
         yield _key(of.BACKLOG_BYTES, service), backlog.bytes
 

@@ -383,7 +383,6 @@ def test_the_configuration_is_read_beside_a_file_system_that_is_gone(tmp_path: P
         ("api: {host: 192.0.2.7}", "api.host"),
         ("api: {host: lakewarden.example.com}", "api.host"),
         ("management: {host: 0.0.0.0}", "management.host"),
-        ("hooks: {port: 8082, host: 0.0.0.0}", "hooks.host"),
     ],
 )
 def test_a_port_that_others_reach_needs_authentication(tmp_path: Path, text: str, at: str) -> None:
@@ -398,7 +397,7 @@ def test_a_port_that_others_reach_needs_authentication(tmp_path: Path, text: str
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST"])
 def test_on_a_loopback_address_authentication_may_be_left_out(tmp_path: Path, host: str) -> None:
     """Only programs of the machine reach it."""
-    text = f"api: {{host: '{host}'}}\nmanagement: {{host: '{host}'}}\nhooks: {{port: 8082}}\ntables: []"
+    text = f"api: {{host: '{host}'}}\nmanagement: {{host: '{host}'}}\ntables: []"
     assert not _found(tmp_path, text, Weight.ERROR)
 
 

@@ -47,7 +47,7 @@ def test_the_table_stands_before_the_files() -> None:
 
     for end in (len(body), len(body) - 1, len(body) - 8):
         assert writer_options.hints_of(body[:end].encode(), whole=False) == (At(location="/lake/trips"),)
-    report = iceberg.address_of("v1/namespaces/sales/tables/orders/metrics")
+    report = iceberg.table_of("v1/namespaces/sales/tables/orders/metrics")
     assert report
     begun = b'{"report-type":"commit-report","table-name":"or'
     assert iceberg.hints_of(report, None, begun, whole=False) == (Named(identifier="sales.orders"),)
@@ -81,6 +81,6 @@ def test_a_long_address_costs_next_to_nothing(path: str) -> None:
     """It is cut at its slashes, and read once."""
     begun = time.process_time()
     for _ in range(100):
-        iceberg.address_of(path)
+        iceberg.table_of(path)
 
     assert time.process_time() - begun < 30

@@ -1,4 +1,4 @@
-"""What an Iceberg catalog is told of commits: which table it is about."""
+"""What writers report to an Iceberg catalog: which table a report is about."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.catalogs.reports import Address, HookResource, address_of, hints_of
-from lakewarden.planners.hooks import At, MalformedHookError, Named
+from lakewarden.planners.formats.iceberg.catalogs.reports import hints_of, table_of
+from lakewarden.planners.hooks import MalformedHookError, Named
 
-ORDERS = Address(identifier="sales.orders", kind=HookResource.METRICS)
-NOTIFIED = Address(identifier="sales.orders", kind=HookResource.NOTIFICATIONS)
+ORDERS = "sales.orders"
 REPORTS = Path(__file__).parents[3] / "fixtures" / "iceberg" / "reports"
 
 
@@ -32,7 +31,7 @@ REPORTS = Path(__file__).parents[3] / "fixtures" / "iceberg" / "reports"
 )
 def test_the_path_names_the_table_whatever_the_catalog_puts_before_it(path: str, identifier: str) -> None:
     """An ingress hands on exactly the catalog's path, in which the levels of a namespace are joined by %1F."""
-    assert address_of(path) == Address(identifier=identifier, kind=HookResource.METRICS)
+    assert table_of(path) == identifier
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def test_the_path_names_the_table_whatever_the_catalog_puts_before_it(path: str,
 )
 def test_another_path_of_the_catalog_is_no_hook(path: str) -> None:
     """What is mirrored by mistake is not taken for a commit."""
-    assert address_of(path) is None
+    assert table_of(path) is None
 
 
 def test_a_commit_report_is_about_the_table_of_its_path() -> None:
@@ -71,38 +70,16 @@ def test_reports_of_anything_else_are_about_no_change(kind: str) -> None:
     assert hints_of(ORDERS, "lake", json.dumps({"report-type": kind}).encode()) == ()
 
 
-def test_a_notification_is_about_its_table_and_about_the_folder_of_its_metadata() -> None:
-    """A Hadoop catalog's table may be registered by its folder; the catalog knows its name only."""
-    payload = {
-        "table-name": "orders",
-        "timestamp": 1,
-        "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
-        "metadata-location": "s3a://lake/sales/orders/metadata/00003-x.metadata.json",
-    }
-    body = json.dumps({"notification-type": "UPDATE", "payload": payload}).encode()
-
-    assert hints_of(NOTIFIED, None, body) == (Named(identifier="sales.orders"), At(location="s3://lake/sales/orders"))
-
-
-@pytest.mark.parametrize("metadata_file", [None, 3, "", "nowhere", "s3://*/metadata/x", "relative/metadata/x"])
-def test_a_notification_without_a_usable_folder_is_about_its_table_alone(metadata_file: object) -> None:
-    """The path has said enough."""
-    body = json.dumps({"notification-type": "DROP", "payload": {"metadata-location": metadata_file}}).encode()
-
-    assert hints_of(NOTIFIED, None, body) == (Named(identifier="sales.orders"),)
-
-
-@pytest.mark.parametrize("address", [ORDERS, NOTIFIED])
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.text() | st.integers(), st.lists).map(json.dumps))
-def test_whatever_is_neither_is_malformed(address: Address, body: bytes | str) -> None:
+def test_whatever_is_no_report_is_malformed(body: bytes | str) -> None:
     """Nothing a stranger posts is more than a malformed hook."""
     with pytest.raises(MalformedHookError):
-        hints_of(address, None, body.encode() if isinstance(body, str) else body)
+        hints_of(ORDERS, None, body.encode() if isinstance(body, str) else body)
 
 
 @given(st.text(max_size=100))
-def test_any_path_is_an_address_or_none(path: str) -> None:
+def test_any_path_names_a_table_or_none(path: str) -> None:
     """A path that is none does not come through as an error of ours."""
-    found = address_of(path)
+    found = table_of(path)
 
-    assert found is None or "." in found.identifier
+    assert found is None or "." in found

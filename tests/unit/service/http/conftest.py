@@ -24,10 +24,10 @@ from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import ActWhen, DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.config.daemon import LimitSettings
 from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.http.access.callers import Identify, told_of
 from lakewarden.service.http.api import build_api
+from lakewarden.service.http.connections import PortLimits
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.run import Run
@@ -97,7 +97,7 @@ class ServedDaemon:
         slots: int = 2,
         budget: DeletionBudget | None = None,
         beside: ServedDaemon | None = None,
-        limits: LimitSettings | None = None,
+        limits: PortLimits | None = None,
         name: str = "trips",
         identify: Identify | None = None,
         run_logs: RunLogs | None = None,

@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -15,12 +16,12 @@ import pytest
 from fastapi import FastAPI
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.service.config.daemon import LimitSettings
 from lakewarden.service.config.identity import TlsSettings
+from lakewarden.service.http.connections import PortLimits
 from lakewarden.service.http.server import Certificates, HttpServer
 
 PEMS = Path(__file__).parents[3] / "fixtures" / "tls"
-LIMITS = LimitSettings(connections=8, patience="1s")
+LIMITS = PortLimits(connections=8, patience=timedelta(seconds=1))
 
 
 def _put(folder: Path, name: str) -> TlsSettings:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from lakewarden.service.config.daemon import LimitSettings
-from lakewarden.service.http.connections import CONNECTION, Connection, Connections, WatchedRequests
+from lakewarden.service.http.connections import CONNECTION, Connection, Connections, PortLimits, WatchedRequests
 
-LIMITS = LimitSettings(connections=8, bodies="1MiB", patience="10s")
+LIMITS = PortLimits(connections=8, bodies=2**20, patience=timedelta(seconds=10))
 MIB = 2**20
 
 

@@ -257,7 +257,7 @@ def test_without_its_store_the_daemon_is_alive_and_not_ready(make_served: Callab
     served.composed.replica_lease.renew()
     served.composed.daemon.turn()
     assert served.management.get("/readyz").status_code == 200
-    assert served.metric("lakewarden_lease_renewals_total") == 1
+    assert served.metric("lakewarden_lease_renew_failures_total") == 1
 
 
 def test_without_its_lease_the_daemon_is_not_ready(make_served: Callable[..., ServedDaemon]) -> None:

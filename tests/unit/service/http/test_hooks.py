@@ -93,31 +93,6 @@ def test_a_report_that_a_partition_is_done_has_its_table_looked_at(served: Serve
     assert served.metric("lakewarden_hooks_total", sender="paimon", result="accepted") == 1
 
 
-def _notification(folder: str) -> dict[str, object]:
-    """Return what Polaris is told after a commit."""
-    payload = {
-        "table-name": "trips",
-        "timestamp": 1,
-        "table-uuid": "u",
-        "metadata-location": f"{folder}/metadata/v4.json",
-    }
-    return {"notification-type": "UPDATE", "payload": payload}
-
-
-def test_a_notification_has_its_table_looked_at(served: ServedDaemon) -> None:
-    """As Hudi's callback has; the answer is Polaris' own."""
-    served.lake.write()
-
-    answer = served.api.post(
-        "/v1/hooks/iceberg/api/catalog/v1/lake/namespaces/a%2Fb%1Fc/tables/trips/notifications?catalog=lake",
-        json=_notification(served.lake.folder.as_uri()),
-    )
-
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert served.moments.decision().reason == "4 of 1000 commits since the last one"
-    assert served.metric("lakewarden_hooks_total", sender="polaris", result="accepted") == 1
-
-
 REPORT = "/v1/hooks/iceberg/v1/lake/namespaces/sales%1Feu/tables/orders/metrics"
 
 
@@ -130,32 +105,12 @@ def test_reports_trouble_no_writer(served: ServedDaemon, kind: str, result: str)
     assert served.metric("lakewarden_hooks_total", sender="iceberg", result=result) == 1
 
 
-def test_an_event_is_answered_with_what_became_of_it(served: ServedDaemon) -> None:
-    """For whoever sets a bridge up."""
-    event = {
-        "specversion": "1.0",
-        "id": "1",
-        "source": "x",
-        "type": "updateTable",
-        "namespace": "sales",
-        "name": "orders",
-    }
-
-    answer = served.api.post(
-        "/v1/hooks/cloudevents", content=json.dumps(event), headers={"content-type": "application/cloudevents+json"}
-    )
-
-    assert (answer.status_code, answer.json()) == (202, {"result": "unknown_table", "tables": []})
-    assert served.metric("lakewarden_hooks_total", sender="cloudevents", result="unknown_table") == 1
-
-
-@pytest.mark.parametrize(("path", "sender"), [(REPORT, "iceberg"), ("/v1/hooks/cloudevents", "cloudevents")])
-def test_what_no_catalog_sends_is_refused_and_counted(served: ServedDaemon, path: str, sender: str) -> None:
+def test_what_no_writer_reports_is_refused_and_counted(served: ServedDaemon) -> None:
     """Whoever set the mirror up learns what is wrong with it."""
-    answer = served.api.post(path, json=[])
+    answer = served.api.post(REPORT, json=[])
 
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
-    assert served.metric("lakewarden_hooks_total", sender=sender, result="malformed") == 1
+    assert served.metric("lakewarden_hooks_total", sender="iceberg", result="malformed") == 1
 
 
 def test_another_path_of_a_catalog_is_told_how_hooks_look(served: ServedDaemon) -> None:
@@ -171,9 +126,7 @@ def _endless() -> Iterator[bytes]:
         yield b" " * 2**20
 
 
-@pytest.mark.parametrize(
-    ("path", "sender"), [(HOOK, "hudi"), (REPORT, "iceberg"), ("/v1/hooks/cloudevents", "cloudevents")]
-)
+@pytest.mark.parametrize(("path", "sender"), [(HOOK, "hudi"), (REPORT, "iceberg")])
 @pytest.mark.parametrize("announced", [True, False])
 def test_a_body_is_bounded_whether_its_length_is_announced_or_not(
     served: ServedDaemon, path: str, sender: str, *, announced: bool

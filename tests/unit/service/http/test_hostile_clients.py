@@ -10,22 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from lakewarden.planners.model.errors import UnknownError
-from lakewarden.service.config.daemon import LimitSettings
+from lakewarden.service.http.connections import PortLimits
 from lakewarden.service.http.server import HttpServer
 from tests.support.hostile.hostile_clients import ATTACKS, HOOK, Outcome, Target
 from tests.unit.service.http.conftest import ServedDaemon
 
-HURRIED = LimitSettings(
-    connections=64,
-    bodies="4MiB",
-    patience="2s",
-)
+HURRIED = PortLimits(connections=64, bodies=4 * 2**20, patience=timedelta(seconds=2))
 
 
 @pytest.fixture

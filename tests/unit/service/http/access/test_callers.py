@@ -97,7 +97,7 @@ def test_hudis_header_counts_at_its_hook_and_its_default_never() -> None:
     assert _sent([default], hook) == (None, [WELL_KNOWN_KEY.kind])
     assert _sent([default, (b"x-api-key", KEY)], hook) == (ALICE, [])
     assert _sent([(b"hudi-callback-key", b"another"), (b"x-api-key", KEY)], hook) == (None, [TWO_KEYS.kind])
-    assert _sent([(b"hudi-callback-key", KEY)], "/v1/hooks/cloudevents") == (None, [NO_KEY.kind])
+    assert _sent([(b"hudi-callback-key", KEY)], "/v1/hooks/directory") == (None, [NO_KEY.kind])
 
 
 def test_without_authentication_every_request_is_that_of_the_machine() -> None:

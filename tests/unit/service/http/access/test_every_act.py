@@ -199,7 +199,7 @@ def office(
     app = build_api(
         served.composed.status,
         clock=clock,
-        hook_heard=None,
+        hook_heard=lambda *_: None,
         formats={FAKE.name: FAKE},
         configuration=ConfigurationPart(registering=registrar, reloading=reloader),
     )

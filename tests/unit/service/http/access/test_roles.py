@@ -16,7 +16,7 @@ from docs.nothing import empty_room
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import guarding, role_of
-from lakewarden.service.http.api import build_api, build_hooks
+from lakewarden.service.http.api import build_api
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.query.steps import stepped
 from lakewarden.service.model.access import Caller, Role
@@ -46,7 +46,6 @@ def identify(key: bytes) -> Caller | None:
 def _apps(plane: ControlPlane) -> list[FastAPI]:
     return [
         build_api(plane, clock=SystemClock(), hook_heard=lambda *_: None, identify=identify),
-        build_hooks(plane, hook_heard=lambda *_: None, identify=identify),
         build_management(plane, Metrics([]).registry, identify=identify),
     ]
 

@@ -64,18 +64,6 @@ def test_the_end_of_a_run_is_estimated_from_earlier_runs_of_its_service(served: 
     assert found["seconds"] >= 0
 
 
-def test_a_scrape_counts_the_tasks_of_the_runs_in_workers(served: ServedDaemon) -> None:
-    """There are three series, however many runs there are."""
-    run = _begun(served)
-    served.pool.advance(run)
-
-    assert [served.metric("lakewarden_active_run_tasks", state=one) for one in ("done", "active", "waiting")] == [
-        1,
-        0,
-        0,
-    ]
-
-
 def test_another_replica_asks_the_one_that_carries_out_the_run(
     make_served: Callable[..., ServedDaemon], served: ServedDaemon
 ) -> None:

@@ -114,7 +114,7 @@ HOSTILE = (
 
 def test_no_value_of_a_parameter_is_an_error_of_a_page(served: ServedDaemon) -> None:
     """Each page takes it, or says in plain words what is wrong, with every parameter that it has."""
-    app = build_api(served.composed.status, clock=SystemClock(), hook_heard=None)
+    app = build_api(served.composed.status, clock=SystemClock(), hook_heard=lambda *_: None)
     pages = [
         route
         for route in app.routes

@@ -82,7 +82,7 @@ def test_the_link_of_a_page_leads_to_the_next_one_with_the_same_filters(tmp_path
     """A client needs no knowledge of the cursor."""
     harness = DaemonHarness(tmp_path, names=["b", "a", "c", "other"])
     harness.for_a_while(timedelta(seconds=10))
-    app = build_api(harness.status, clock=SystemClock(), hook_heard=None)
+    app = build_api(harness.status, clock=SystemClock(), hook_heard=lambda *_: None)
     with (
         HttpServer(app, name="api", host="127.0.0.1", port=0) as server,
         httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as client,

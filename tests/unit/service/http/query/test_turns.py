@@ -48,9 +48,9 @@ class _Held:
             assert self.released.wait(60)
             return "page"
 
-        @self.app.get("/v1/fleet")
-        def fleet() -> str:
-            return "fleet"
+        @self.app.get("/v1/config")
+        def config() -> str:
+            return "config"
 
         @self.app.post("/v1/approvals")
         def adopt() -> str:
@@ -108,7 +108,7 @@ def test_a_list_of_tables_waits_for_no_request_that_waits_itself(held: _Held, me
     ):
         waits = clients.submit(api.request, method, path)
         assert held.begun.acquire(timeout=60)
-        assert api.get("/v1/fleet").json() == "fleet"
+        assert api.get("/v1/config").json() == "config"
         held.released.set()
         assert waits.result(60).status_code == 200
 
@@ -117,7 +117,7 @@ def test_every_question_that_names_no_table_takes_turns_or_is_known_to_be_cheap(
     """Its answer may be about ten thousand tables. A new one must be judged here."""
     asked = {
         route.path
-        for route in build_api(served.composed.status, clock=SystemClock(), hook_heard=None).routes
+        for route in build_api(served.composed.status, clock=SystemClock(), hook_heard=lambda *_: None).routes
         if isinstance(route, APIRoute) and "GET" in (route.methods or ()) and "{" not in route.path
     }
     a_page_or_few = {"/v1/audit", "/v1/replicas", "/v1/runs", "/runs", "/acts", "/sign-in"}

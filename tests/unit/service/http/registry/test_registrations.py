@@ -78,7 +78,7 @@ def api(served: ServedDaemon, registry: Registry) -> Iterator[httpx.Client]:
     app = build_api(
         served.composed.status,
         clock=SystemClock(),
-        hook_heard=None,
+        hook_heard=lambda *_: None,
         formats={FAKE.name: FAKE},
         configuration=ConfigurationPart(registering=registry),
     )

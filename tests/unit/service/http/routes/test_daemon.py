@@ -31,7 +31,7 @@ def test_the_configuration_is_shown_without_secrets(served: ServedDaemon, tmp_pa
     app = build_api(
         served.composed.status,
         clock=SystemClock(),
-        hook_heard=None,
+        hook_heard=lambda *_: None,
         configuration=ConfigurationPart(shown=Redacted(settings)),
     )
 

@@ -60,7 +60,7 @@ def test_a_pause_is_shown_with_its_code_and_its_cure(served: ServedDaemon) -> No
     found = _asked(served)
     [paused] = found["blocked"]
     assert (paused["code"], paused["services"], paused["tables"]) == ("paused", 2, 1)
-    assert (found["tables"], found["paused"]) == (1, 1)
+    assert (found["tables"], found["observed"], found["paused"]) == (1, 1, 1)
     explained = served.api.get("/v1/tables/trips/explain").raise_for_status().json()
     codes = {one["decision"]["code"] for one in explained["services"].values() if one["decision"]}
     assert codes == {"paused"}

@@ -15,7 +15,7 @@ from tests.support.paimon.paimon_table import PaimonTable
 
 
 def test_what_a_rewrite_has_to_do_is_measured_for_each_service(tmp_path: Path) -> None:
-    """Files and bytes by service: a dashboard shows the backlog grow before anybody is asked for it."""
+    """Bytes and commits by service: a dashboard shows the backlog grow before anybody is asked for it."""
     table = IcebergTable(tmp_path / "trips")
     for _ in range(6):
         table.append(table.file(size=1000))
@@ -30,10 +30,9 @@ def test_what_a_rewrite_has_to_do_is_measured_for_each_service(tmp_path: Path) -
     def value(name: str, **labels: str) -> float | None:
         return samples.get((name, *sorted({"table": "trips", **labels}.items())))
 
-    assert value("lakewarden_table_backlog_files", service="compaction") == 6
     assert value("lakewarden_table_backlog_bytes", service="compaction") == 6000
     assert value("lakewarden_table_commits_since", service="compaction") == 6
-    assert value("lakewarden_table_backlog_files", service="clean") is None
+    assert value("lakewarden_table_backlog_bytes", service="clean") is None
     assert value("lakewarden_table_small_files") == 6
 
 
