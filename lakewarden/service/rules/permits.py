@@ -333,15 +333,19 @@ def unapproved(plan: Plan, budget: DeletionBudget, *, first: bool, shorter: str 
 def _amount(plan: Plan) -> str:
     files = plan.files_to_delete or 0
     if plan.files_in_table is None:
-        return "1 file" if files == 1 else f"{files:,} files"
+        return _counted(files, "file")
     return f"{files:,} of {plan.files_in_table:,} files"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _files(plan: Plan, budget: DeletionBudget) -> str | None:
     files = plan.files_to_delete or 0
     if budget.files is None or files <= budget.files:
         return None
-    return f"{files:,} files, more than the budget of {budget.files:,}"
+    return f"{_counted(files, 'file')}, more than the budget of {budget.files:,}"
 
 
 def _share(plan: Plan, budget: DeletionBudget) -> str | None:
@@ -349,7 +353,8 @@ def _share(plan: Plan, budget: DeletionBudget) -> str | None:
     if budget.percent is None or files == 0:
         return None
     if plan.files_in_table is None:
-        return f"{files:,} files (the budget is {budget.percent:g} %, and the files of the table were not counted)"
+        why = f"the budget is {budget.percent:g} %, and the files of the table were not counted"
+        return f"{_counted(files, 'file')} ({why})"
     if files * 100 <= budget.percent * plan.files_in_table:
         return None
     return f"{files:,} of {plan.files_in_table:,} files, more than the budget of {budget.percent:g} %"
@@ -359,7 +364,7 @@ def _partitions(plan: Plan, budget: DeletionBudget) -> str | None:
     partitions = plan.partitions_to_delete or 0
     if budget.partitions is None or partitions <= budget.partitions:
         return None
-    return f"{partitions:,} partitions, more than the budget of {budget.partitions:,}"
+    return f"{_counted(partitions, 'partition')}, more than the budget of {budget.partitions:,}"
 
 
 # How long Lakewarden was seen to hold the lock of a table. Its writers must wait for at least that long.

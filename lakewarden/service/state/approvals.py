@@ -101,7 +101,7 @@ class Approvals:
         return Blocked(
             code="approval_needed",
             reason=over,
-            remedy=f"approve it: POST /v1/tables/{table.id}/services/{service}/approval",
+            remedy=f"approve it, which cannot be undone: lakewarden approvals approve {table.id} {service}",
         )
 
     def open(self, table: Table, view: TableView) -> tuple[Service, ...]:

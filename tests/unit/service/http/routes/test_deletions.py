@@ -40,8 +40,8 @@ def test_what_waits_for_approval_is_shown_with_where_to_approve_it(stopped: Serv
     decision = stopped.api.get("/v1/tables/trips").json()["services"]["clean"]["decision"]
     asked = stopped.api.post("/v1/tables/trips/services/clean/runs")
 
-    assert (decision["decision"], decision["reason"]) == ("Blocked", "would delete 1 files, more than the budget of 0")
-    assert decision["remedy"] == f"approve it: POST {APPROVAL}"
+    assert (decision["decision"], decision["reason"]) == ("Blocked", "would delete 1 file, more than the budget of 0")
+    assert decision["remedy"] == "approve it, which cannot be undone: lakewarden approvals approve trips clean"
     assert (asked.status_code, asked.json()["remedy"]) == (409, decision["remedy"])
     assert stopped.metric("lakewarden_table_approvals_waiting", table="trips") == 1
 
