@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -13,6 +11,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.settings import S3Store
+from tests.support.serving import Handler, serving
 
 PLACE = "s3://lake/trips/.hoodie"
 
@@ -29,22 +28,12 @@ def _reached_at(port: int, *, timeout: str) -> Storage:
 def busy() -> Iterator[int]:
     """Start a store that is too busy for every request, and return its port."""
 
-    class Busy(BaseHTTPRequestHandler):
+    class Busy(Handler):
         def do_GET(self) -> None:
-            said = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
-            self.send_response(503)
-            self.send_header("Content-Length", str(len(said)))
-            self.end_headers()
-            self.wfile.write(said)
+            self.answer(503, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>")
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has in the base class
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    with serving(Busy) as port:
+        yield port
 
 
 def test_a_store_that_takes_no_notice_is_given_up_after_the_timeout() -> None:

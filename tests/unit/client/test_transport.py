@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,30 +11,18 @@ from lakewarden.client import Client, StrangeError
 from lakewarden.client.bodies import RunBody, TablePage
 from lakewarden.client.transport import misfit
 from tests.support.daemon.answers import run_body, table_body
+from tests.support.serving import Handler, serving
 
 
 @contextmanager
 def _server(status: int, heard: list[str], **headers: str) -> Iterator[str]:
-    class Answers(http.server.BaseHTTPRequestHandler):
+    class Answers(Handler):
         def do_GET(self) -> None:
             heard.append(self.headers.get("Authorization", ""))
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
+            self.answer(status, headers=headers)
 
-        def log_message(self, *_args: object) -> None:
-            return
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Answers) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
