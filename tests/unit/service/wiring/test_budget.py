@@ -167,7 +167,9 @@ FIRST = DeletionBudget(files=100, asks_first=True)
 
 
 def test_the_first_clean_of_a_table_waits_for_an_approval_of_its_numbers(tmp_path: Path) -> None:
-    """It is within the budget, and waits all the same. The next clean asks nobody."""
+    """It is within the budget, and waits all the same. The next clean asks nobody, also after a restart: the runs in
+    the store say that the table was cleaned.
+    """
     harness = blocked(tmp_path, budget=FIRST)
     assert harness.decision(Service.CLEAN) == Blocked(
         reason="would delete 1 file in the first clean of the table", remedy=APPROVE
@@ -177,16 +179,9 @@ def test_the_first_clean_of_a_table_waits_for_an_approval_of_its_numbers(tmp_pat
     harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.SUCCEEDED)
     prepare(harness.lake)
     harness.until(lambda: len(harness.completed(Service.CLEAN)) == 2)
-
-
-def test_a_first_clean_is_asked_for_once_and_not_after_each_restart(tmp_path: Path) -> None:
-    """The runs in the store say that the table was cleaned."""
-    harness = blocked(tmp_path, budget=FIRST)
-    harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
-    harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.SUCCEEDED)
     harness.compose()
     prepare(harness.lake)
-    harness.until(lambda: len(harness.completed(Service.CLEAN)) == 2)
+    harness.until(lambda: len(harness.completed(Service.CLEAN)) == 3)
 
 
 def test_a_first_clean_that_nobody_approved_is_asked_for_after_a_restart_too(tmp_path: Path) -> None:
