@@ -14,7 +14,6 @@ from typing import Any, cast
 import pytest
 
 from lakewarden.executors.contract import Asked, Assignment, Ended, Granted, Outcome, Succeeded, Yielded
-from lakewarden.executors.progress import StagesDone
 from lakewarden.executors.protocol import FromWorker, PermitAnswer
 from lakewarden.executors.worker.lifetime import Lifetime
 from lakewarden.executors.worker.main import _look, gone_from
@@ -26,6 +25,7 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage import LocalStorage
 from tests.support.doubles.fake import FakeTable
 from tests.support.doubles.fake.programs import FakeCompaction
+from tests.support.pool.light_worker import NoStages
 
 RUN = RunId("run-1")
 
@@ -119,13 +119,6 @@ def test_its_end_is_called_once_the_moment_has_passed() -> None:
     assert lifetime.is_over
 
 
-class _NoStages:
-    """The stages of a run without Spark: there are none."""
-
-    def done(self, *, at_the_end: bool = False) -> StagesDone:
-        return StagesDone()
-
-
 class _NoJvm:
     """A session for programs that need none."""
 
@@ -136,8 +129,8 @@ class _NoJvm:
     def for_run(self, run: RunId, conf: Mapping[str, str]) -> Iterator[Any]:
         yield None
 
-    def stages(self, run: RunId) -> _NoStages:
-        return _NoStages()
+    def stages(self, run: RunId) -> NoStages:
+        return NoStages()
 
 
 def _carried_out(table: FakeTable, lifetime: Lifetime, *, before_answering: Callable[[Step], None]) -> Outcome:
