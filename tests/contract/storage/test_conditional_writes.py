@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
@@ -24,6 +23,7 @@ from lakewarden.planners.storage.conditions import LocalConditions
 from lakewarden.planners.storage.settings import S3Store
 from tests.support.object_stores.fault_proxy import FaultProxy, StoreFault
 from tests.support.object_stores.s3_server import BUCKET, S3Server
+from tests.support.serving import Handler, serving
 
 RACERS = 16
 
@@ -174,54 +174,40 @@ def test_a_lock_that_stays_taken_is_temporary_trouble(tmp_path: Path, monkeypatc
         LocalConditions().create(file, b"1")
 
 
-class Careless(BaseHTTPRequestHandler):
+class Careless(Handler):
     """A store without conditions: it accepts every write."""
 
     protocol_version = "HTTP/1.1"
     files: ClassVar[dict[str, bytes]]
 
     def do_PUT(self) -> None:
-        self.files[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(200, tag=self.path)
+        self.files[self.path] = self.body()
+        self._answer_with_tag()
 
     def do_GET(self) -> None:
         found = self.files.get(self.path)
-        self._answer(404) if found is None else self._answer(200, found, tag=self.path)
+        self.answer(404) if found is None else self._answer_with_tag(found)
 
     def do_DELETE(self) -> None:
         self.files.pop(self.path, None)
-        self._answer(204)
+        self.answer(204)
 
-    def _answer(self, status: int, content: bytes = b"", *, tag: str = "") -> None:
-        self.send_response(status)
-        if status != 204:
-            self.send_header("Content-Length", str(len(content)))
-        if tag:
-            digest = hashlib.md5(self.files[tag], usedforsecurity=False).hexdigest()
-            self.send_header("ETag", f'"{digest}"')
-            self.send_header("Last-Modified", "Sun, 22 Nov 2026 06:00:00 GMT")
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has in the base class
-        """Log nothing."""
+    def _answer_with_tag(self, content: bytes = b"") -> None:
+        digest = hashlib.md5(self.files[self.path], usedforsecurity=False).hexdigest()
+        self.answer(200, content, {"ETag": f'"{digest}"', "Last-Modified": "Sun, 22 Nov 2026 06:00:00 GMT"})
 
 
 @pytest.fixture
 def careless() -> Iterator[Place]:
     """Start a store that ignores conditions."""
 
-    class Handler(Careless):
+    class Empty(Careless):
         files: ClassVar[dict[str, bytes]] = {}
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = f"http://127.0.0.1:{server.server_port}"
-    store = {"prefix": "s3://lake", "endpoint": endpoint, "path_style": True, "anonymous": True}
-    yield Place(Storages([S3Store.model_validate(store)]), "s3://lake/t")
-    server.shutdown()
-    server.server_close()
+    with serving(Empty) as port:
+        endpoint = f"http://127.0.0.1:{port}"
+        store = {"prefix": "s3://lake", "endpoint": endpoint, "path_style": True, "anonymous": True}
+        yield Place(Storages([S3Store.model_validate(store)]), "s3://lake/t")
 
 
 def test_a_store_that_takes_no_notice_of_conditions_is_found_out(careless: Place) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
+import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,6 +19,7 @@ from lakewarden.planners.storage import FsspecStorage, LocalStorage, Storages, s
 from lakewarden.planners.storage.settings import S3Store, Secret
 from tests.support.object_stores.fault_proxy import FaultProxy, StoreFault
 from tests.support.object_stores.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
+from tests.support.serving import Handler, serving
 
 Put = Callable[[str, bytes], None]
 NAMED = "catalog://lake/sales.orders"
@@ -253,7 +253,7 @@ def test_a_listing_whose_pages_come_for_ever_ends_in_time(endless: str) -> None:
 def endless() -> Iterator[str]:
     """Start a store with an endless listing: every page names another one. Return its address."""
 
-    class Endless(BaseHTTPRequestHandler):
+    class Endless(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -261,21 +261,10 @@ def endless() -> Iterator[str]:
                 "<Contents><Key>t/a</Key><LastModified>2026-11-22T06:03:03.000Z</LastModified><Size>1</Size></Contents>"
             )
             more = "<IsTruncated>true</IsTruncated><NextContinuationToken>more</NextContinuationToken>"
-            said = f"<ListBucketResult><Name>lake</Name>{more}{entry}</ListBucketResult>".encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(said)))
-            self.end_headers()
-            self.wfile.write(said)
+            self.answer(200, f"<ListBucketResult><Name>lake</Name>{more}{entry}</ListBucketResult>".encode())
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has in the base class
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(Endless) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def test_a_file_that_is_too_large_is_not_fetched(s3_server: S3Server, proxy: FaultProxy) -> None:
@@ -356,3 +345,44 @@ def test_at_a_name_in_a_catalog_nothing_lies() -> None:
         with pytest.raises(FileNotFoundError):
             ask(f"{NAMED}/metadata")
     assert Storages().conditions(NAMED) is None
+
+
+# If a store does not answer, or answers that it is too busy, the error is temporary and comes soon.
+
+
+PLACE = "s3://lake/trips/.hoodie"
+
+
+def _reached_at(port: int, *, timeout: str) -> Storage:
+    endpoint = f"http://127.0.0.1:{port}"
+    store = S3Store.model_validate(
+        {"prefix": "s3://lake", "endpoint": endpoint, "path_style": True, "anonymous": True, "timeout": timeout}
+    )
+    return Storages([store]).of(PLACE)
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    """Start a store that is too busy for every request, and return its port."""
+
+    class Busy(Handler):
+        def do_GET(self) -> None:
+            self.answer(503, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>")
+
+    with serving(Busy) as port:
+        yield port
+
+
+def test_a_store_that_takes_no_notice_is_given_up_after_the_timeout() -> None:
+    """The store accepts the connection and never answers. The driver's own retries are cut short."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        storage = _reached_at(mute.getsockname()[1], timeout="1s")
+        for ask in (storage.stamp, storage.listing, storage.read):
+            with pytest.raises(TemporaryError):
+                ask(PLACE)
+
+
+def test_a_store_that_is_too_busy_is_quoted(busy: int) -> None:
+    """The reason at the table has the store's own words."""
+    with pytest.raises(TemporaryError, match="reduce your request rate"):
+        _reached_at(busy, timeout="20s").listing(PLACE)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -21,6 +20,8 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, No
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableRequest, Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+from tests.support.serving import Handler, serving
 
 _LEVELS = "\x1f"
 
@@ -85,21 +86,15 @@ def iceberg_rest(folder: Path, *, files: Mapping[str, str] | None = None, **sett
     catalog.create_namespace_if_not_exists("sales")
     rest = IcebergRest(catalog=catalog, **settings)
     rest.goes_on.set()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(rest))
-    server.daemon_threads = True
-    rest.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
     try:
-        yield rest
+        with serving(_handler(rest)) as rest.port:
+            yield rest
     finally:
-        server.shutdown()
-        server.server_close()
         catalog.engine.dispose()
 
 
-def _handler(rest: IcebergRest) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(rest: IcebergRest) -> type[Handler]:
+    class Rest(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -112,7 +107,7 @@ def _handler(rest: IcebergRest) -> type[BaseHTTPRequestHandler]:
             self._serve(lambda path, _, body: (_write(rest, path, body), {}))
 
         def _serve(self, act: Callable[[Sequence[str], Mapping[str, list[str]], bytes], Any]) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             parts = urlsplit(self.path)
             path = [unquote(part) for part in parts.path.strip("/").split("/")][1:]
             with rest.lock:
@@ -155,20 +150,9 @@ def _handler(rest: IcebergRest) -> type[BaseHTTPRequestHandler]:
                 rest.at_once -= 1
             rest.seen.append((f"{self.command} {self.path}", status))
             content = b"" if answer is None else json.dumps(answer).encode()
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Type", "application/json")
-            if status not in (204, 304):
-                self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if self.command != "HEAD" and status not in (204, 304):
-                self.wfile.write(content)
+            self.answer(status, content, {**headers, "Content-Type": "application/json"})
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has in the base class
-            """Say nothing."""
-
-    return Handler
+    return Rest
 
 
 def _read(

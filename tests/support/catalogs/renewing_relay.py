@@ -5,14 +5,14 @@ of seconds for those that it hands out. They would be of use for longer, which n
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import requests
+
+from tests.support.serving import Handler, serving
 
 _DELEGATION = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 _ENDS_AT = "s3.session-token-expires-at-ms"
@@ -38,19 +38,12 @@ class RenewingRelay:
 def renewing(uri: str, *, life: float) -> Iterator[RenewingRelay]:
     """Start a relay to the catalog at `uri`, whose credentials live for so many seconds."""
     relay = RenewingRelay(uri, life=life)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(relay))
-    server.daemon_threads = True
-    relay.port = server.server_port
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
+    with serving(_handler(relay)) as relay.port:
         yield relay
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
-def _handler(relay: RenewingRelay) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(relay: RenewingRelay) -> type[Handler]:
+    class Relaying(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -90,20 +83,11 @@ def _handler(relay: RenewingRelay) -> type[BaseHTTPRequestHandler]:
             return str(int((time.time() + relay.life) * 1000))
 
         def _asked(self, method: str, path: str, more: dict[str, str]) -> requests.Response:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            headers = {key: self.headers[key] for key in _KEPT if key in self.headers}
-            return requests.request(method, relay.target + path, headers={**headers, **more}, data=body, timeout=30)
+            headers = {key: self.headers[key] for key in _KEPT if key in self.headers} | more
+            return requests.request(method, relay.target + path, headers=headers, data=self.body(), timeout=30)
 
         def _answer(self, status: int, told: Any) -> None:
             content = b"" if told is None else json.dumps(told).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(content)
+            self.answer(status, content, {"Content-Type": "application/json"})
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
-            """Say nothing."""
-
-    return Handler
+    return Relaying

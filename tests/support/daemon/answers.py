@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from lakewarden.client.bodies import ProblemBody, RunBody, TableBody
+from tests.support.serving import Handler, serving
 
 
 def run_body(run: str, *, table: str, **known: Any) -> RunBody:
@@ -85,23 +84,10 @@ _UNKNOWN = json.dumps(problem_body(404, "there is no such table"))
 def answering(answers: Mapping[str, str]) -> Iterator[str]:
     """Serve fixed answers by path, and yield the address."""
 
-    class Answers(BaseHTTPRequestHandler):
+    class Answers(Handler):
         def do_GET(self) -> None:
             known = answers.get(self.path)
-            body = (_UNKNOWN if known is None else known).encode()
-            self.send_response(404 if known is None else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(404 if known is None else 200, (_UNKNOWN if known is None else known).encode())
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Answers) as port:
+        yield f"http://127.0.0.1:{port}"

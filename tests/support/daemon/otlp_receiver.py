@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -16,6 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.support.serving import Handler, serving
 from tests.support.waiting import HANGS
 
 _INFLATE: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "deflate": zlib.decompress}
@@ -71,29 +71,15 @@ def otlp_receiver(port: int = 0) -> Iterator[OtlpReceiver]:
     """Serve a collector."""
     receiver = OtlpReceiver()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Collector(Handler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
+            body = self.body()
             assert self.headers["content-type"] == "application/x-protobuf"
             if receiver.status == 200:
                 receiver.take(_INFLATE.get(self.headers.get("content-encoding", ""), bytes)(body))
             answer = ExportTraceServiceResponse().SerializeToString()
-            self.send_response(receiver.status)
-            self.send_header("content-type", "application/x-protobuf")
-            self.send_header("content-length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            self.answer(receiver.status, answer, {"content-type": "application/x-protobuf"})
 
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    receiver.url = f"http://127.0.0.1:{server.server_port}/v1/traces"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(Collector, port=port) as found:
+        receiver.url = f"http://127.0.0.1:{found}/v1/traces"
         yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

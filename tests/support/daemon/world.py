@@ -33,8 +33,8 @@ from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.page.facts import FactsOfTables, facts_of
 from lakewarden.service.state.daemon_state import Resources
-from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.wiring.daemon import ComposedDaemon, compose
+from tests.support.doubles.callers_thread import CallersThread
 from tests.support.doubles.fake import FAKE, FakeTable
 from tests.support.doubles.fake.layout import FakeAction, TimelineFile
 from tests.support.doubles.fake_pool import FakePool

@@ -84,11 +84,6 @@ class StandaloneCluster:
         except (OSError, ValueError):
             return None
 
-    def alive_workers(self) -> int:
-        """Return how many workers the master knows to be alive."""
-        status = self.status()
-        return 0 if status is None else int(status["aliveworkers"])
-
     def executors(self) -> list[psutil.Process]:
         """Return the executors that run now, of all applications, also those that have lost their worker."""
         found = []

@@ -6,14 +6,14 @@ import http.client
 import re
 import socket
 import struct
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.serving import Handler, serving
 
 _CONTENTS = re.compile(rb"<Contents>.*?</Contents>", re.DOTALL)
 _KEY = re.compile(rb"<Key>(.*?)</Key>")
@@ -68,21 +68,12 @@ class FaultProxy:
     @contextmanager
     def running(self) -> Iterator[FaultProxy]:
         """Let it listen for as long as the bracket is open."""
-        proxy = self
 
-        class Handler(_Handler):
-            pass
+        class Spoiler(_Handler):
+            proxy = self
 
-        Handler.proxy = proxy
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        self.port = server.server_port
-        threading.Thread(target=server.serve_forever, name="fault-proxy", daemon=True).start()
-        try:
+        with serving(Spoiler) as self.port:
             yield self
-        finally:
-            server.shutdown()
-            server.server_close()
 
     @contextmanager
     def spoils(self, fault: StoreFault, requests: str = "", keys: str = "", times: int | None = None) -> Iterator[None]:
@@ -104,7 +95,7 @@ class FaultProxy:
         return found if found.requests.search(request) else None
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     protocol_version = "HTTP/1.1"
     proxy: FaultProxy
     pages: Mapping[str, bytes] = {}
@@ -112,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass(self) -> None:
         request = f"{self.command} {self.path}"
         self.proxy.seen.append(request)
-        body = self._body()
+        body = self.body()
         spoiling = self.proxy.concerned(request)
         fault = None if spoiling is None else spoiling.fault
         if spoiling is not None and not self._is_listing_fault(fault):
@@ -145,14 +136,11 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 return self._answer(status, headers, content)
 
-    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass  # noqa: N815 - the names that the base class asks for
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass
 
     @staticmethod
     def _is_listing_fault(fault: StoreFault | None) -> bool:
         return fault in (StoreFault.LOST_ENTRIES, StoreFault.LOST_PAGES, StoreFault.FAILING_PAGE)
-
-    def _body(self) -> bytes:
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
     def _forwarded(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         upstream = http.client.HTTPConnection("127.0.0.1", self.proxy.upstream, timeout=30)
@@ -223,9 +211,6 @@ class _Handler(BaseHTTPRequestHandler):
         """End the connection by an RST, as a router does that has lost it."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has in the base class
-        """Say nothing."""
 
 
 def _key(contents: bytes) -> str:

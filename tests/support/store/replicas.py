@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import timedelta
 
-from lakewarden.executors.contract import Pool
-from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import Replica, ReplicaId
-from lakewarden.service.ownership.replica_lease import ReplicaLease
 from lakewarden.service.store.port import Store
 
 ME = ReplicaId("me")
@@ -19,22 +14,6 @@ LEASE = timedelta(hours=1)
 def a_replica(replica: str = ME) -> Replica:
     """Return a replica of that id, with an address of its own."""
     return Replica(id=ReplicaId(replica), url=f"http://{replica}:8080")
-
-
-def a_replica_lease(store: Store, *, clock: Clock | None = None, pools: Collection[Pool] = ()) -> ReplicaLease:
-    """Return the lease of ME, which has begun."""
-    replica_lease = ReplicaLease(
-        store=store,
-        pools=pools,
-        clock=clock or SystemClock(),
-        listener=Listener(),
-        lease=LEASE,
-        alone=False,
-        url=a_replica().url,
-        new_id=lambda: ME,
-    )
-    assert replica_lease.begin()
-    return replica_lease
 
 
 def take_ownership(store: Store, *locations: str, replica: ReplicaId = ME) -> ReplicaId:

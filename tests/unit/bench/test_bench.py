@@ -8,10 +8,12 @@ import inspect
 from pathlib import Path
 
 import pytest
+from pyiceberg.table import StaticTable
 
 import bench
 from bench.__main__ import EVERYTHING, LONG, NAMES, main, module_of
 from bench.figure import figure
+from bench.observing.big_iceberg_table import BigIcebergTable
 from tests.support.sources import parsed
 from tools.suite import everything
 
@@ -79,3 +81,22 @@ def test_a_name_that_is_none_is_refused_with_those_there_are(
 def test_a_goal_is_met_up_to_its_bound(ours: float, met: bool) -> None:
     """A latency of exactly the goal meets it."""
     assert figure("p99", ours, "ms", judged="ours", goal=("<=", 20)).met is met
+
+
+# The large tables of the bench are valid Iceberg tables.
+
+
+def test_another_reader_finds_what_was_written(tmp_path: Path) -> None:
+    """The reader finds every snapshot with its files, including those of merged manifests."""
+    written = BigIcebergTable(tmp_path / "large", snapshots=130, files=520, partitions=7)
+    written.append()
+    table = StaticTable.from_metadata(str(written.metadata_file))
+    for at, snapshot in (
+        (0, table.metadata.snapshots[0]),
+        (99, table.metadata.snapshots[99]),
+        (130, table.current_snapshot()),
+    ):
+        assert snapshot is not None
+        entries = [one for manifest in snapshot.manifests(table.io) for one in manifest.fetch_manifest_entry(table.io)]
+        assert len({one.data_file.file_path for one in entries}) == len(entries) == 4 * (at + 1)
+        assert {one.sequence_number for one in entries} == set(range(1, at + 2))

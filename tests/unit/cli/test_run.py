@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.reporting.explain import explain
 from tests.support.daemon.answers import problem_body, run_body, table_body
+from tests.support.serving import Handler, serving
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POLICIES = {one: Policy(trigger=NumCommits(at_least=1)) for one in (Service.CLEAN, Service.COMPACTION)}
@@ -38,33 +37,16 @@ def daemon(answers: Mapping[str, tuple[int, Any]]) -> Iterator[tuple[str, list[s
     """Serve fixed answers by method and path; yield the address, and the requests as they come."""
     seen: list[str] = []
 
-    class Answers(BaseHTTPRequestHandler):
+    class Answers(Handler):
         def do_GET(self) -> None:
             seen.append(f"{self.command} {self.path}")
             status, answer = answers.get(seen[-1], (404, problem_body(404, "there is no such table")))
-            body = b"" if status == 204 else json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, json.dumps(answer).encode())
 
-        def do_POST(self) -> None:
-            self.do_GET()
+        do_POST = do_DELETE = do_GET
 
-        def do_DELETE(self) -> None:
-            self.do_GET()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", seen
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Answers) as port:
+        yield f"http://127.0.0.1:{port}", seen
 
 
 KNOWN: dict[str, tuple[int, Any]] = {

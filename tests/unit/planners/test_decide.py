@@ -552,24 +552,16 @@ def test_rewrites_that_brought_no_work_do_not_bring_it_again() -> None:
     assert isinstance(after(2), Due)
 
 
-def test_the_clock_of_a_service_that_found_nothing_starts_anew() -> None:
-    """Otherwise a service that is due once a day would look for work at every commit after the first day."""
+@pytest.mark.parametrize("commits", [4, READY.commits + 100])
+def test_the_clock_of_a_service_that_found_nothing_starts_anew(commits: int) -> None:
+    """Otherwise a service that is due once a day would look for work at every commit after the first day. An expiry of
+    snapshots makes the count smaller. That is no reason to list a whole table again.
+    """
     daily = Policy(trigger=TimeElapsed(at_least=timedelta(days=1)))
     backlog = replace(READY, since=NOW - timedelta(days=3))
-    idle = replace(ACT, idle=Idle(after="0 until ever", commits=4, at=NOW - timedelta(hours=1)))
+    idle = replace(ACT, idle=Idle(after="0 until ever", commits=commits, at=NOW - timedelta(hours=1)))
 
     assert isinstance(decided(policy=daily, backlog=backlog), Due)
-    assert decided(policy=daily, backlog=backlog, service_state=idle) == NotDue(
-        reason="1h of 1d since the last one", again_at=NOW + timedelta(hours=23)
-    )
-
-
-def test_it_starts_anew_also_where_the_timeline_has_forgotten_commits() -> None:
-    """An expiry of snapshots makes the count smaller. That is no reason to list a whole table again."""
-    daily = Policy(trigger=TimeElapsed(at_least=timedelta(days=1)))
-    backlog = replace(READY, since=NOW - timedelta(days=3))
-    idle = replace(ACT, idle=Idle(after="0 until ever", commits=backlog.commits + 100, at=NOW - timedelta(hours=1)))
-
     assert decided(policy=daily, backlog=backlog, service_state=idle) == NotDue(
         reason="1h of 1d since the last one", again_at=NOW + timedelta(hours=23)
     )

@@ -96,16 +96,3 @@ class PlacedThreads:
             self._busy[place] -= 1
             self._busy += Counter()  # keeps none of zero
             return None
-
-
-class CallersThread:
-    """Carries out a call at once, in the thread of the caller. For tests."""
-
-    def submit(self, act: Callable[[], _T], *, place: str) -> Future[_T]:
-        """Carry out the call, and return its result."""
-        answer: Future[_T] = Future()
-        try:
-            answer.set_result(act())
-        except Exception as error:  # noqa: BLE001 - it is raised where the answer is read
-            answer.set_exception(error)
-        return answer

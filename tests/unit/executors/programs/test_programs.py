@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.executors.programs.bracket import carry_out
 from lakewarden.executors.programs.hudi import clustering, compaction, log_compaction
 from lakewarden.executors.programs.hudi.clean import settings as clean_settings
 from lakewarden.executors.programs.hudi.client import config
 from lakewarden.executors.programs.hudi.client.errors import LockHeldError, meaning
+from lakewarden.executors.programs.java_errors import for_people
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.planners.formats.hudi.indexes.indexes import Indexes, switches
 from lakewarden.planners.formats.hudi.options.service_options import (
@@ -266,3 +269,59 @@ def test_whatever_a_program_sets_is_refused_in_the_configuration(lock: Lock) -> 
     assert len(set_by_us) > 40
     assert [key for key in sorted(set_by_us) if why_not(key) is None] == []
     assert why_not("hoodie.parquet.max.file.size") is None
+
+
+# What an operator reads of an exception of the JVM.
+
+
+@pytest.mark.parametrize(
+    ("causes", "told"),
+    [
+        (["java.io.IOException: it is full\n\tat a.b.C"], "IOException: it is full"),
+        (
+            ["org.apache.spark.SparkException: a job failed\n", "java.io.EOFException: end"],
+            "SparkException: a job failed <- EOFException: end",
+        ),
+        (["java.lang.NullPointerException"], "NullPointerException"),
+        (
+            ["org.apache.spark.sql.catalyst.parser.ParseException: \n[PARSE_SYNTAX_ERROR] at 'uniontype'\n\n== SQL"],
+            "ParseException: [PARSE_SYNTAX_ERROR] at 'uniontype'",
+        ),
+    ],
+)
+def test_an_exception_is_told_in_one_line_with_its_message(causes: list[str], told: str) -> None:
+    """Also if its message begins on a line of its own."""
+    assert for_people(causes) == told
+
+
+# Tasks of a program that are done in several threads.
+
+
+def test_as_many_tasks_are_under_way_as_asked_for_and_each_is_done_once() -> None:
+    """No thread of them works any more when the call returns."""
+    together, done = threading.Barrier(3, timeout=10), list[int]()
+
+    def work(task: int) -> None:
+        together.wait()
+        done.append(task)
+
+    errors = carry_out(range(9), work, at_a_time=3, stops=lambda _: True)
+
+    assert sorted(done) == list(range(9))
+    assert (errors.failures, errors.stopped) == ([], False)
+
+
+def test_no_task_is_begun_after_an_error_that_stops_and_every_task_after_another_one() -> None:
+    """The errors are kept in the order in which they came."""
+    begun = list[int]()
+
+    def work(task: int) -> None:
+        begun.append(task)
+        if task != 3:
+            raise ValueError(task) if task < 3 else KeyError(task)
+
+    errors = carry_out(range(9), work, at_a_time=1, stops=lambda error: isinstance(error, KeyError))
+
+    assert begun == [0, 1, 2, 3, 4]
+    assert [type(one) for one in errors.failures] == [ValueError, ValueError, ValueError, KeyError]
+    assert errors.stopped

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any, cast
 
 import pytest
 
 from lakewarden.executors.contract import Asked, Assignment, Ended, Granted, Outcome, Succeeded, Yielded
-from lakewarden.executors.progress import StagesDone
 from lakewarden.executors.protocol import FromWorker, PermitAnswer
 from lakewarden.executors.worker.lifetime import Lifetime
+from lakewarden.executors.worker.main import _look, gone_from
 from lakewarden.executors.worker.runs import WorkerRun
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.clock import ManualClock, SystemClock
@@ -23,6 +25,7 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage import LocalStorage
 from tests.support.doubles.fake import FakeTable
 from tests.support.doubles.fake.programs import FakeCompaction
+from tests.support.pool.light_worker import NoStages
 
 RUN = RunId("run-1")
 
@@ -116,13 +119,6 @@ def test_its_end_is_called_once_the_moment_has_passed() -> None:
     assert lifetime.is_over
 
 
-class _NoStages:
-    """The stages of a run without Spark: there are none."""
-
-    def done(self, *, at_the_end: bool = False) -> StagesDone:
-        return StagesDone()
-
-
 class _NoJvm:
     """A session for programs that need none."""
 
@@ -133,8 +129,8 @@ class _NoJvm:
     def for_run(self, run: RunId, conf: Mapping[str, str]) -> Iterator[Any]:
         yield None
 
-    def stages(self, run: RunId) -> _NoStages:
-        return _NoStages()
+    def stages(self, run: RunId) -> NoStages:
+        return NoStages()
 
 
 def _carried_out(table: FakeTable, lifetime: Lifetime, *, before_answering: Callable[[Step], None]) -> Outcome:
@@ -183,3 +179,45 @@ def test_a_permit_in_time_is_taken(lifetime: Lifetime, clock: ManualClock, tmp_p
 
     assert isinstance(outcome, Succeeded)
     assert table.log_files == 0
+
+
+# A session on a standalone cluster ends when its application has ended there: it would wait for executors for ever.
+
+
+APP = "app-20261124040607-0000"
+ACTIVE = {"status": "ALIVE", "activeapps": [{"id": APP, "state": "WAITING"}], "completedapps": []}
+ENDED = {"status": "ALIVE", "activeapps": [{"id": "other"}], "completedapps": [{"id": APP, "state": "FAILED"}]}
+
+
+def test_an_application_that_the_master_has_ended_is_gone() -> None:
+    """As after ten executors that could not start. The reason says where to look."""
+    said = gone_from(ENDED, APP)
+    assert said == f"its master has ended application {APP} (FAILED): the logs of its executors say why"
+
+
+def test_an_application_that_a_restarted_master_does_not_know_is_gone() -> None:
+    """Its driver is never registered again."""
+    said = gone_from({"status": "ALIVE", "activeapps": [], "completedapps": []}, APP)
+    assert said == f"its master does not know application {APP}: it was started again"
+
+
+@pytest.mark.parametrize(
+    "master",
+    [ACTIVE, {**ENDED, "status": "STANDBY"}, {**ENDED, "status": "RECOVERING"}, {}, {**ENDED, "activeapps": None}],
+)
+def test_an_application_is_not_gone_while_its_master_knows_it_or_is_not_in_charge(master: dict[str, Any]) -> None:
+    """Its runs go on: a master that is away stops no executor."""
+    assert gone_from(master, APP) is None
+
+
+def test_a_master_that_answers_nonsense_is_asked_again() -> None:
+    """A thread that ends here would never tell that the application is gone."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with listening.accept()[0] as connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 not a number\r\n\r\n")
+
+        Thread(target=answer, daemon=True).start()
+        assert _look(f"http://127.0.0.1:{listening.getsockname()[1]}/json/", APP) is None

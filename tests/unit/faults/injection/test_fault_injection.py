@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from faults.formats.hudi.trial import TARGETS as HUDI
+from faults.formats.iceberg.trial import TARGETS as ICEBERG
+from faults.injection.deaths import Deaths
 from faults.injection.fault_injection import FaultInjection
-from faults.injection.schedule import ScheduledFault, Victim
+from faults.injection.schedule import BY_DAEMON, BY_WORKER, CLUSTER_VICTIMS, ScheduledFault, Targets, Victim, faults_of
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.registry import FORMATS
 from tests.support.doubles.fault_points import VARIABLE, FaultPoints, from_environment
 from tests.support.doubles.witness import Witness
 
@@ -75,3 +87,106 @@ def test_when_none_of_its_service_comes_any_will_do(tmp_path: Path) -> None:
     injection.let_go()
     held.join(timeout=5)
     assert not held.is_alive()
+
+
+# The schedule follows from the seed alone, and leaves nothing out.
+
+
+def on_hudi(seed: int) -> Iterator[ScheduledFault]:
+    return faults_of(seed, HUDI)
+
+
+def test_the_same_seed_deals_the_same_rounds() -> None:
+    """So a violation can be reproduced."""
+    assert list(islice(on_hudi(7), 50)) == list(islice(on_hudi(7), 50))
+    assert list(islice(on_hudi(7), 50)) != list(islice(on_hudi(8), 50))
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
+@pytest.mark.parametrize("targets", [HUDI, ICEBERG], ids=["hudi", "iceberg"])
+def test_in_thirty_rounds_every_point_service_and_victim_occurs(targets: Targets, on_cluster: bool) -> None:
+    """Each list is used up before it is shuffled again. A cluster is hit only where there is one."""
+    faults = list(islice(faults_of(1, targets, on_cluster=on_cluster), 30))
+    assert {fault.point for fault in faults} == set(targets.points)
+    assert {fault.victim for fault in faults} == set(Victim) - (set() if on_cluster else set(CLUSTER_VICTIMS))
+    assert {fault.service for fault in faults} == set(targets.services)
+    assert {fault.patient for fault in faults} == {True, False}
+
+
+def test_every_service_of_an_iceberg_table_is_hit() -> None:
+    """All of them run by themselves."""
+    assert set(ICEBERG.services) == set(FORMATS["iceberg"].services)
+
+
+def test_only_who_passes_a_point_kills_itself_there() -> None:
+    """The daemon cannot kill itself at a point of its worker. A process that is to be frozen never kills itself."""
+    for fault in islice(on_hudi(1), 500):
+        if fault.by_itself:
+            passes = {Victim.DAEMON: BY_DAEMON, Victim.WORKER: BY_WORKER}[fault.victim]
+            assert fault.point in passes
+
+
+def test_what_holds_the_lock_between_its_plan_and_its_look_is_struck_there() -> None:
+    """On a table of today's version only a clustering does so."""
+    looking = [fault for fault in islice(on_hudi(1), 500) if fault.point is Point.LOOKING]
+    assert len(looking) == 50
+    assert {fault.service for fault in looking} == {Service.CLUSTERING}
+
+
+def test_an_archive_is_never_waited_for_where_it_does_not_come() -> None:
+    """It stores no instant."""
+    faults = islice(on_hudi(1), 500)
+    assert not [s for s in faults if s.service is Service.ARCHIVE and s.point is Point.STORED]
+
+
+def test_a_point_that_some_services_pass_is_waited_for_in_one_of_them() -> None:
+    """A service that passes the point stays. Another one is replaced."""
+    assert ICEBERG.passing(Service.CLUSTERING, Point.PROPOSED) is Service.CLUSTERING
+    assert ICEBERG.passing(Service.CLEAN, Point.PROPOSED) is Service.COMPACTION
+    assert ICEBERG.passing(Service.ARCHIVE, Point.PLANNED) is Service.ARCHIVE
+
+
+# The death of a JVM is recorded soon, with a time at which it was certainly alive.
+
+
+def deaths_told(file: Path) -> list[dict[str, Any]]:
+    return [told for line in file.read_text().splitlines() if (told := json.loads(line))["what"] == "dead"]
+
+
+def test_a_jvm_that_is_killed_was_alive_until_just_before(tmp_path: Path) -> None:
+    """A zombie counts as dead. A living JVM is not recorded."""
+    file = tmp_path / "witness"
+    witness = Witness(file=file)
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    jvms = [subprocess.Popen(command) for _ in range(2)]
+    try:
+        with Deaths(file) as deaths:
+            for jvm in jvms:
+                witness.tell("session", jvm=jvm.pid)
+            time.sleep(0.3)
+            assert deaths.watching
+            killed_at = witness.clock.monotonic()
+            jvms[0].kill()
+            while not deaths_told(file):
+                time.sleep(0.01)
+        [told] = deaths_told(file)
+        assert told["jvm"] == jvms[0].pid
+        assert killed_at - 1 < told["alive_at"] <= told["at"]
+        assert told["alive_at"] <= killed_at + 0.1
+    finally:
+        for jvm in jvms:
+            jvm.kill()
+            jvm.wait()
+
+
+def test_a_jvm_that_was_gone_before_the_first_look_was_alive_when_it_reported_itself(tmp_path: Path) -> None:
+    """No later time is known."""
+    file = tmp_path / "witness"
+    jvm = subprocess.Popen([sys.executable, "-c", ""])
+    jvm.wait()
+    Witness(file=file).tell("session", jvm=jvm.pid)
+    born = json.loads(file.read_text())["at"]
+    with Deaths(file):
+        pass
+    [told] = deaths_told(file)
+    assert told["alive_at"] == born

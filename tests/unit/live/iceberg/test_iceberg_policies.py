@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import yaml
 
+from lakewarden.demo.snapshot import DemoState
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.loading import load
 from live.iceberg.catalog_demo import TABLE_OPTIONS
+from live.iceberg.orphan_files import AGE, OrphanFiles, leave
 from live.iceberg.policies import policies
+from tests.support.daemon.run_bodies import a_run_told
 
 
 def test_every_service_of_the_format_is_asked_for(tmp_path: Path) -> None:
@@ -32,3 +36,51 @@ def test_every_service_of_the_format_is_asked_for(tmp_path: Path) -> None:
 def test_what_the_format_does_not_support_is_not_asked_for() -> None:
     """The suite grows with the format."""
     assert policies([Service.CLEAN]).keys() == {"clean"}
+
+
+# Files without a commit are old enough to be deleted. More are written as soon as the last ones are gone.
+
+
+def swept(times: int) -> DemoState:
+    """Return a state in which so many runs have deleted something."""
+    run = a_run_told(service="orphans", outcome="completed")
+    return DemoState(phase="", runs=(run,) * times)
+
+
+def test_what_is_left_is_older_than_anything_that_is_spared(tmp_path: Path) -> None:
+    """The minimum age of a day counts, so the files are made older."""
+    for file in leave(tmp_path, number=1):
+        assert time.time() - file.stat().st_mtime > AGE.total_seconds() - 60
+
+
+def test_more_is_left_only_after_a_sweep_that_took_all(tmp_path: Path) -> None:
+    """So every counted run has had work."""
+    orphans = OrphanFiles(tmp_path, wanted=2)
+    orphans.look(swept(0))
+    first = orphans.lying()
+    orphans.look(swept(0))
+    assert orphans.lying() == first != []
+
+    orphans.look(swept(1))
+    assert orphans.lying() == first, "they are still there, whatever the run says"
+
+    for file in first:
+        file.unlink()
+    orphans.look(swept(1))
+    second = orphans.lying()
+    assert second
+    assert not set(second) & set(first)
+
+    for file in second:
+        file.unlink()
+    orphans.look(swept(2))
+    assert not orphans.lying()
+    assert not orphans.complaints()
+
+
+def test_an_orphan_that_stays_is_told(tmp_path: Path) -> None:
+    """The complaint has its name."""
+    orphans = OrphanFiles(tmp_path, wanted=1)
+    orphans.look(swept(0))
+
+    assert all(str(file) in told for file, told in zip(orphans.lying(), orphans.complaints(), strict=True))

@@ -7,16 +7,21 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, NestedField, StringType
 from rich.console import Console
 
+from lakewarden.demo.formats.iceberg.appender import AppendCommitter
 from lakewarden.demo.formats.iceberg.demo import NAMESPACE
 from lakewarden.demo.report import Range
-from lakewarden.demo.writers.orders import Record, RecordWriter, read_record
+from lakewarden.demo.writers.orders import Batch, Ending, Record, RecordWriter, Row, read_record
 from lakewarden.demo.writers.writing import Committer
+from live.iceberg.blame import caused_by_us
 from live.iceberg.together.appends import MARKED_EVERY, BranchedCommitter, MovingCommitter, StagedCommitter, marked
 from live.iceberg.together.incremental import HistoryGoneError, IncrementalReader
 from live.iceberg.together.report import IncrementalTally, TableTally, TogetherReport
@@ -24,7 +29,9 @@ from live.iceberg.together.rows import expected, found
 from live.iceberg.together.spark_queries import read_micro_batches
 from live.iceberg.together.streams import RENAMED_BEFORE, appended, deletes, publishes, upserted
 from live.iceberg.together.tables import BRANCH, Name, create, identifier, open_catalog
+from live.iceberg.travel import acknowledged_by, begun_by, travel
 from live.report import LiveReaderTally, LiveServiceTally, LiveWriterTally, TimeTravel, tell
+from tests.support.daemon.run_bodies import NOON, a_run_told
 
 GOOD = TogetherReport(
     table_type="merge-on-read",
@@ -203,3 +210,102 @@ def test_all_writers_make_the_commits_together() -> None:
 def test_whatever_was_promised_and_not_shown_is_a_shortcoming(bad: TogetherReport, said: str) -> None:
     """It is named in one sentence."""
     assert [one for one in bad.shortcomings() if said in one]
+
+
+# The cause of a failed Iceberg commit, by the text of its exception.
+
+
+def failed(message: str) -> Batch:
+    return Batch(
+        number=1,
+        rows=(),
+        begun=NOON,
+        ending=Ending.FAILED,
+        answered=NOON + timedelta(seconds=2),
+        message=message,
+    )
+
+
+NEAR = a_run_told(ended_at=NOON + timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("message", "ours"),
+    [
+        ("ValidationException: Cannot commit, missing data files: [data/a.parquet]", True),
+        ("org.apache.iceberg.exceptions.NotFoundException: File does not exist: data/a.parquet", True),
+        ("ValidationException: Found conflicting files that can contain records matching true", False),
+        ("ValidationException: Found new conflicting delete files that can apply to records", False),
+        ("CommitFailedException: Table has been updated by another process", True),
+        ("a failure that was never seen before", True),
+    ],
+)
+def test_with_a_run_of_ours_at_the_same_time(message: str, ours: bool) -> None:
+    """If files are gone, Lakewarden has caused it. If files are new, another writer has. A text that says neither
+    counts as caused by Lakewarden.
+    """
+    assert bool(caused_by_us([failed(message)], [NEAR])) is ours
+
+
+def test_what_says_neither_is_not_ours_where_nothing_of_ours_ran() -> None:
+    """If files are gone, Lakewarden has still caused it: no writer of the suite replaces files."""
+    assert not caused_by_us([failed("CommitFailedException: Table has been updated by another process")], [])
+    assert caused_by_us([failed("Cannot commit, missing data files: [data/a.parquet]")], [])
+
+
+# Time travel on Iceberg: the rows that must be in a snapshot, and the rows that may be.
+
+
+def batch(number: int, begun: float, answered: float | None, ending: Ending = Ending.ACKNOWLEDGED) -> Batch:
+    return Batch(
+        number=number,
+        rows=(),
+        begun=NOON + timedelta(seconds=begun),
+        ending=Ending.OPEN if answered is None else ending,
+        answered=None if answered is None else NOON + timedelta(seconds=answered),
+    )
+
+
+RECORD = Record(batches=(batch(1, 0, 1), batch(2, 2, 3, Ending.FAILED), batch(3, 4, 5), batch(4, 6, None)))
+
+
+def numbers(record: Record) -> list[int]:
+    return [batch.number for batch in record.batches]
+
+
+def test_what_was_acknowledged_before_a_snapshot_must_be_in_it() -> None:
+    """A batch that was being committed need not be in it."""
+    assert numbers(acknowledged_by(NOON + timedelta(seconds=4.5), RECORD)) == [1]
+    assert numbers(acknowledged_by(NOON + timedelta(seconds=5.5), RECORD)) == [1, 3]
+
+
+def test_what_was_begun_before_a_snapshot_may_be_in_it() -> None:
+    """The snapshot's time is cut off to the millisecond."""
+    assert numbers(begun_by(NOON + timedelta(seconds=4), RECORD)) == [1, 2, 3]
+    assert numbers(begun_by(NOON + timedelta(seconds=3.99), RECORD)) == [1, 2]
+
+
+def test_every_snapshot_is_held_against_the_record_of_its_time(tmp_path: Path) -> None:
+    """A snapshot with later rows, or without earlier ones, is wrong. So is a snapshot with a missing file."""
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": str(tmp_path)}
+    catalog = load_catalog("lake", **settings)
+    catalog.create_namespace("shop")
+    fields = [("order_id", StringType()), ("region", StringType()), ("version", IntegerType())]
+    schema = Schema(*(NestedField(n, name, kind) for n, (name, kind) in enumerate(fields, start=1)))
+    catalog.create_table("shop.orders", schema)
+    appender, record = AppendCommitter(table="lake.shop.orders", catalog=settings), RecordWriter(tmp_path / "record")
+    for number in (1, 2):
+        rows = (Row(key=f"order-{number}", partition="north", value=number),)
+        record.begun(number, rows)
+        appender.commit(number, rows)
+        record.acknowledged(number)
+    table, written = catalog.load_table("shop.orders"), read_record(tmp_path / "record")
+
+    assert [journey.right for journey in travel(table, [written])] == [True, True]
+
+    only_the_first = Record(batches=written.batches[:1])
+    assert [journey.right for journey in travel(table, [only_the_first])] == [True, False]
+
+    newest = max(tmp_path.rglob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    newest.unlink()
+    assert [journey.right for journey in travel(table, [written])] == [True, False]

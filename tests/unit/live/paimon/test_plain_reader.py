@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from lakewarden.demo.writers.orders import Row
+from lakewarden.demo.writers.orders import Batch, Ending, Record, Row
+from live.paimon.history import SnapshotsSeen
 from live.paimon.plain_reader import PlainReader
+from live.paimon.travel import travel
 from tests.support.paimon.paimon_rows import DELETE, INSERT, OrdersTable
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "paimon"
@@ -69,3 +72,76 @@ def test_a_data_file_that_is_gone_is_an_error(table: OrdersTable) -> None:
     table.place(file.name).unlink()
     with pytest.raises(FileNotFoundError, match=file.name):
         newest(PlainReader(table.folder))
+
+
+# Every snapshot of a Paimon table must show the batches that were written until then, and no others.
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def batch(number: int, key: str, value: int) -> Batch:
+    rows = (Row(key=key, partition="north", value=value),)
+    return Batch(number=number, rows=rows, begun=NOON, ending=Ending.ACKNOWLEDGED, answered=NOON)
+
+
+RECORD = Record(batches=(batch(1, "a", 1), batch(2, "a", 2), batch(3, "b", 3)))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> OrdersTable:
+    shop = OrdersTable(tmp_path / "orders")
+    shop.write(("a", 1, INSERT), identifier=1)
+    shop.write(("a", 2, INSERT), identifier=2)
+    return shop
+
+
+def seen(shop: OrdersTable) -> SnapshotsSeen:
+    found = SnapshotsSeen(shop.folder)
+    found.look()
+    return found
+
+
+def wrong(shop: OrdersTable, looked: SnapshotsSeen) -> dict[str, bool]:
+    return {one.instant: one.right for one in travel(PlainReader(shop.folder), looked, RECORD)}
+
+
+def test_a_compaction_shows_what_was_written_before_it(shop: OrdersTable) -> None:
+    """And the next write shows more."""
+    shop.rewrite(("a", 2, INSERT))
+    shop.write(("b", 3, INSERT), identifier=3)
+    assert wrong(shop, seen(shop)) == {"1": True, "2": True, "3": True, "4": True}
+
+
+def test_a_compaction_that_loses_or_brings_back_a_row_is_found(shop: OrdersTable) -> None:
+    """Both are wrong at its snapshot."""
+    shop.rewrite(("a", 1, INSERT))
+    assert wrong(shop, seen(shop)) == {"1": True, "2": True, "3": False}
+
+
+def test_a_snapshot_with_a_file_that_is_gone_is_wrong(shop: OrdersTable) -> None:
+    """So is each later one that needs it."""
+    shop.place(shop.live(1)[0].name).unlink()
+    assert wrong(shop, seen(shop)) == {"1": False, "2": False}
+
+
+def test_what_an_expired_snapshot_was_is_remembered(shop: OrdersTable) -> None:
+    """The writer's newest batch is known by it."""
+    looked = seen(shop)
+    shop.rewrite(("a", 2, INSERT))
+    shop.expire(3)
+    looked.look()
+    assert wrong(shop, looked) == {"3": True}
+    assert looked.authors() == {"3": "run1"}
+    assert looked.missing() == []
+    assert seen(shop).missing() == [1, 2]
+
+
+def test_a_snapshot_that_was_replaced_counts_as_what_it_is_now(shop: OrdersTable) -> None:
+    """A writer without hard links can replace one of ours."""
+    shop.rewrite(("a", 2, INSERT))
+    looked = seen(shop)
+    shop.roll_back(2)
+    shop.write(("b", 3, INSERT), identifier=3)
+    looked.look()
+    assert looked.authors() == {}

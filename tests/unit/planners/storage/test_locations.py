@@ -7,13 +7,24 @@ import time
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.planners.formats.iceberg.metadata.parsing import Spelling, address_of
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.storage import canonical_location, hadoop_location
+from lakewarden.planners.storage import Storages, canonical_location, hadoop_location
 from lakewarden.planners.storage.inside import Home, NoPlaceError, place_of
-from lakewarden.planners.storage.locations import by_place, is_below, is_local, outside, spelled_location
+from lakewarden.planners.storage.locations import (
+    as_hadoop_reads,
+    by_key,
+    by_place,
+    is_below,
+    is_local,
+    outside,
+    spelled_location,
+)
+from lakewarden.planners.storage.remote import FsspecStorage
 
 PARTS = st.lists(st.from_regex(r"\A[a-z0-9_=-]{1,8}\Z"), min_size=1, max_size=4)
 SLASHES = st.sampled_from(["/", "//", "///"])
@@ -230,3 +241,124 @@ def test_a_location_is_allowed_below_a_root_alone(text: str, roots: list[str]) -
     assert (outside(location, allowed) is None) == below
     assert outside(location, ()) is None
     assert outside("catalog://lake/sales.orders", allowed) is None
+
+
+# Repeated slashes: an object store keeps each as part of the key, and Hadoop's clients join them.
+
+
+SEGMENTS = st.lists(st.sampled_from(["", "a", "b"]), max_size=5)
+
+
+@pytest.fixture
+def store() -> MemoryFileSystem:
+    """Return an empty store that takes keys letter by letter."""
+    driver = MemoryFileSystem(skip_instance_cache=True)
+    driver.store, driver.pseudo_dirs = {}, [""]
+    return driver
+
+
+def reading(driver: MemoryFileSystem) -> FsspecStorage:
+    return FsspecStorage(lambda: driver)
+
+
+@given(keys=st.sets(SEGMENTS.map(lambda names: "/".join(["memory://bucket", *names, "file"])), min_size=1, max_size=6))
+def test_every_key_is_a_file_of_its_own(keys: set[str]) -> None:
+    """Keys with different numbers of slashes have different content."""
+    driver = MemoryFileSystem(skip_instance_cache=True)
+    driver.store, driver.pseudo_dirs = {}, [""]
+    for key in keys:
+        driver.pipe_file(key, key.encode())
+    storage = reading(driver)
+    for key in keys:
+        assert storage.read(by_key(key) or key) == key.encode()
+        assert storage.read_part(by_key(key) or key, begin=0, size=1000) == key.encode()
+
+
+def test_what_hadoop_has_written_is_found_where_it_is(store: MemoryFileSystem) -> None:
+    """Its clients write `a//b` to `a/b`, and metadata names `a//b`."""
+    store.pipe_file("memory://bucket/lake/trips/metadata/v1.json", b"{}")
+    storage = reading(store)
+    address = address_of("memory://bucket/lake//trips")
+    assert address == "memory://bucket/lake//trips"
+    assert storage.read(f"{address}/metadata/v1.json") == b"{}"
+    assert [entry.name for entry in storage.listing(f"{address}/metadata")] == ["v1.json"]
+    assert storage.version(f"{address}/metadata/v1.json")
+    with pytest.raises(FileNotFoundError):
+        storage.read(f"{address}/metadata/v2.json")
+
+
+def test_two_tables_whose_folders_differ_by_a_slash_are_two(store: MemoryFileSystem) -> None:
+    """The listing of one contains nothing of the other."""
+    store.pipe_file("memory://bucket/lake/trips/data/one", b"1")
+    store.pipe_file("memory://bucket/lake//trips/data/other", b"2")
+    storage = reading(store)
+    for location, name in (("memory://bucket/lake/trips", "one"), ("memory://bucket/lake//trips", "other")):
+        assert [entry.name for entry in storage.listing(f"{address_of(location)}/data")] == [name]
+
+
+@given(SEGMENTS)
+def test_a_file_that_is_known_by_either_reading_is_known(names: list[str]) -> None:
+    """Before a deletion both are compared in one spelling. So a mistake can only keep a file."""
+    for scheme in ("s3", "s3a", "gs", "hdfs"):
+        path = "/".join([f"{scheme}://bucket", *names, "file"])
+        assert Spelling()(path) == Spelling()(as_hadoop_reads(path))
+
+
+@pytest.mark.parametrize("address", ["/lake//trips", "file:///lake//trips", "hdfs://node:8020/lake//trips", "s3://b/t"])
+def test_where_there_is_one_reading_nothing_else_is_asked(address: str) -> None:
+    """Disks and HDFS have no empty names."""
+    assert by_key(address) is None
+    assert "//" not in address_of(address).partition("://")[2] or address.startswith("/")
+
+
+# Which storage holds a location, and which locations are allowed.
+
+
+NAMED = "catalog://lake/sales.orders"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Return a root with a file, beside a folder with a similar name."""
+    for folder in ("lake", "lake2"):
+        (tmp_path / folder / "t").mkdir(parents=True)
+        (tmp_path / folder / "t" / "file").write_text(folder)
+    (tmp_path / "lake" / "out").symlink_to(tmp_path / "lake2")
+    (tmp_path / "lake" / "in").symlink_to(tmp_path / "lake" / "t")
+    return Path(canonical_location(str(tmp_path / "lake")))
+
+
+def test_a_file_below_a_root_is_read(lake: Path) -> None:
+    """By its path, through a link that stays below, and as a file of a table in a catalog."""
+    storages = Storages(roots=[str(lake), "s3://bucket/lake"])
+    for path in ("t/file", "in/file"):
+        assert storages.of(f"{lake}/{path}").read(f"{lake}/t/file") == b"lake"
+        assert storages.of(NAMED).read(f"{lake}/{path}") == b"lake"
+
+
+@pytest.mark.parametrize(
+    "elsewhere", ["{lake}2/t", "{lake}/out/t", "{lake}/../lake2/t", "/etc", "s3://bucket/lake2", "s3://other/lake"]
+)
+def test_nothing_outside_of_the_roots_is_asked_for(lake: Path, elsewhere: str) -> None:
+    """Neither a table nor a file that a catalog or the metadata of a table names. No store is reached."""
+    location = elsewhere.format(lake=lake)
+    storages = Storages(roots=[str(lake), "s3://bucket/lake"])
+    with pytest.raises(PermanentError, match="lies outside of the roots"):
+        storages.of(location)
+    scattered = storages.of(NAMED)
+    for ask in (
+        lambda: scattered.read(f"{location}/file"),
+        lambda: scattered.read_part(f"{location}/file", begin=0, size=1),
+        lambda: scattered.listing(location),
+        lambda: scattered.stamp(location),
+        lambda: scattered.version(f"{location}/file"),
+        lambda: scattered.present(location, ["file"]),
+        lambda: [*scattered.entries(location)],
+    ):
+        with pytest.raises(PermanentError, match="lies outside of the roots"):
+            ask()
+
+
+def test_without_roots_every_place_is_allowed(lake: Path) -> None:
+    """As the default is."""
+    assert Storages().of(f"{lake}2/t").read(f"{lake}2/t/file") == b"lake2"

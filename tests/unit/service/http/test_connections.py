@@ -10,6 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from lakewarden.service.http.connections import CONNECTION, Connection, Connections, PortLimits, WatchedRequests
+from lakewarden.service.http.ports import MANAGEMENT_LIMITS, affordable
 
 LIMITS = PortLimits(connections=8, bodies=2**20, patience=timedelta(seconds=10))
 MIB = 2**20
@@ -126,3 +127,14 @@ def test_the_server_is_at_work_but_while_it_waits_for_a_body_or_for_the_reading_
     asyncio.run(WatchedRequests(application)({"type": "http", "state": {CONNECTION: connection}}, receive, send))
 
     assert (seen, connection.at_work) == ([1, 0, 1, 0, 1], 0)
+
+
+# Connections never take the files of the rest of the daemon.
+
+
+def test_connections_fit_into_what_may_be_opened() -> None:
+    """With 1,024 files as by default; with fewer there are fewer, and always some."""
+    for descriptors in (1024, 65_536):
+        assert affordable(PortLimits(), descriptors=descriptors).connections == 512
+    assert affordable(PortLimits(), descriptors=800).connections + MANAGEMENT_LIMITS.connections < 700
+    assert affordable(PortLimits(), descriptors=256).connections == 8

@@ -15,8 +15,8 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Step
 from lakewarden.service.model.run import ExecutorNames, RunState
 from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
-from lakewarden.service.state.readers.threads import CallersThread
 from tests.support.daemon.daemon_harness import DaemonHarness, HarnessClock
+from tests.support.doubles.callers_thread import CallersThread
 from tests.support.pool.poison import a_dead_process
 
 APPLICATION = ClusterApplication(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -15,6 +13,7 @@ from lakewarden.executors.application import ClusterApplication, ClusterKind
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.ownership.executor_deaths import end_application, said_by_cluster
 from lakewarden.service.rules.executor_death import ClusterWord
+from tests.support.serving import Handler, serving
 
 APPLICATION = ClusterApplication(
     kind=ClusterKind.STANDALONE,
@@ -107,26 +106,19 @@ def test_a_cluster_without_a_known_page_says_nothing() -> None:
     assert (said.word, "master_ui" in said.reason) == (ClusterWord.UNKNOWN, True)
 
 
-class _Master(http.server.BaseHTTPRequestHandler):
+class _Master(Handler):
     asked: ClassVar[list[str]] = []
 
     def do_POST(self) -> None:
         self.asked.append(self.path)
-        self.send_response(302)
-        self.send_header("Location", "/")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(302, headers={"Location": "/"})
 
 
 def test_the_master_is_asked_to_end_exactly_that_application() -> None:
     """Its answer is a redirect, which is not followed. A master that is away changes nothing."""
     _Master.asked.clear()
-    with http.server.HTTPServer(("127.0.0.1", 0), _Master) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        at = replace(APPLICATION, web_ui=f"http://127.0.0.1:{server.server_port}/", application="app-1&id=2")
+    with serving(_Master) as port:
+        at = replace(APPLICATION, web_ui=f"http://127.0.0.1:{port}/", application="app-1&id=2")
         end_application(at)
-        server.shutdown()
     end_application(at)
     assert _Master.asked == ["/app/kill/?id=app-1%26id%3D2&terminate=true"]

@@ -183,17 +183,6 @@ def test_a_pause_lets_the_step_end_and_refuses_the_next(tmp_path: Path, step: St
     assert len(harness.completed(Service.COMPACTION)) == 1
 
 
-def test_a_pause_lets_a_commit_end(tmp_path: Path) -> None:
-    """What commits now may finish."""
-    harness = DaemonHarness(tmp_path)
-    harness.write(3)
-    harness.until_executing(Step.COMMIT)
-    answered(harness, harness.status.commands.pause(TRIPS, reason="migration"))
-    harness.held_pool.release()
-
-    harness.until(lambda: harness.states() == [RunState.SUCCEEDED])
-
-
 # -- the end
 
 

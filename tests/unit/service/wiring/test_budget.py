@@ -167,7 +167,9 @@ FIRST = DeletionBudget(files=100, asks_first=True)
 
 
 def test_the_first_clean_of_a_table_waits_for_an_approval_of_its_numbers(tmp_path: Path) -> None:
-    """It is within the budget, and waits all the same. The next clean asks nobody."""
+    """It is within the budget, and waits all the same. The next clean asks nobody, also after a restart: the runs in
+    the store say that the table was cleaned.
+    """
     harness = blocked(tmp_path, budget=FIRST)
     assert harness.decision(Service.CLEAN) == Blocked(
         reason="would delete 1 file in the first clean of the table", remedy=APPROVE
@@ -177,16 +179,9 @@ def test_the_first_clean_of_a_table_waits_for_an_approval_of_its_numbers(tmp_pat
     harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.SUCCEEDED)
     prepare(harness.lake)
     harness.until(lambda: len(harness.completed(Service.CLEAN)) == 2)
-
-
-def test_a_first_clean_is_asked_for_once_and_not_after_each_restart(tmp_path: Path) -> None:
-    """The runs in the store say that the table was cleaned."""
-    harness = blocked(tmp_path, budget=FIRST)
-    harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
-    harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.SUCCEEDED)
     harness.compose()
     prepare(harness.lake)
-    harness.until(lambda: len(harness.completed(Service.CLEAN)) == 2)
+    harness.until(lambda: len(harness.completed(Service.CLEAN)) == 3)
 
 
 def test_a_first_clean_that_nobody_approved_is_asked_for_after_a_restart_too(tmp_path: Path) -> None:
@@ -221,3 +216,53 @@ def test_the_setting_that_allows_a_first_clean_ends_the_wait(tmp_path: Path) -> 
     harness.budget = DeletionBudget(files=100)
     harness.compose()
     harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.SUCCEEDED)
+
+
+# A deletion that was begun is among its run's figures, however the run ends.
+
+
+def deleting(folder: Path) -> DaemonHarness:
+    """Return a daemon whose clean has leave to delete two files, and is at it."""
+    harness = DaemonHarness(folder, policies=CLEAN)
+    for _ in range(2):
+        prepare(harness.lake)
+    harness.until_executing(Step.COMMIT, Service.CLEAN)
+    return harness
+
+
+def test_a_deletion_that_fails_half_way_tells_how_much_it_may_have_deleted(tmp_path: Path) -> None:
+    """Its worker was killed, and nobody can count what has gone: what was going to go is in the row."""
+    harness = deleting(tmp_path)
+    [run] = harness.runs(Service.CLEAN)
+    assert (run.state, run.figures) == (RunState.COMMITTING, {"files_to_delete": 2})
+    harness.pool.kill(run.id)
+    harness.turn()
+
+    [ended] = harness.runs(Service.CLEAN)
+    assert (ended.state, ended.figures) == (RunState.FAILED, {"files_to_delete": 2})
+
+
+def test_a_deletion_whose_daemon_was_killed_tells_it_too(tmp_path: Path) -> None:
+    """Its row has it from before it may begin, and whoever settles it leaves it there."""
+    harness = deleting(tmp_path)
+    [run] = harness.runs(Service.CLEAN)
+    harness.pool.crash()
+    harness.compose()
+    harness.until(lambda: harness.states(Service.CLEAN)[0] is not RunState.COMMITTING)
+    harness.until(harness.at_rest)
+
+    ended = next(one for one in harness.runs(Service.CLEAN) if one.id == run.id)
+    assert ended.state is not RunState.SUCCEEDED
+    assert ended.figures == {"files_to_delete": 2}
+
+
+def test_a_deletion_that_succeeds_tells_both(tmp_path: Path) -> None:
+    """What was planned beside what was done."""
+    harness = DaemonHarness(tmp_path, policies=CLEAN)
+    for _ in range(2):
+        prepare(harness.lake)
+    harness.until(lambda: harness.states(Service.CLEAN) == [RunState.SUCCEEDED])
+
+    [run] = harness.runs(Service.CLEAN)
+    assert run.figures["files_to_delete"] == 2
+    assert "commit_seconds" in run.figures

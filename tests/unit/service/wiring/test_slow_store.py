@@ -13,10 +13,10 @@ from lakewarden.service.control.commands import RunGiven
 from lakewarden.service.model.run import RunState
 from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.state.readers.port import InlineReaders
-from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.wiring.daemon import compose
 from tests.support.daemon.daemon_harness import COMPACT, EventRecorder, HarnessClock
 from tests.support.daemon.late_readers import LateReaders
+from tests.support.doubles.callers_thread import CallersThread
 from tests.support.doubles.fake import FAKE, FakeTable
 from tests.support.doubles.fake_pool import FakePool
 from tests.support.store.memory_store import MemoryStore

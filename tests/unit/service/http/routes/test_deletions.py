@@ -116,10 +116,9 @@ def test_deletions_that_wait_are_listed(stopped: ServedDaemon) -> None:
 
 
 def test_an_approval_where_nothing_waits_is_refused(served: ServedDaemon) -> None:
-    """409 for a service of the table, 404 for one that it has no policy for or a table that is not registered."""
+    """409 for a service of the table, 404 for one that it has no policy for."""
     assert served.api.post(APPROVAL).status_code == 409
     assert served.api.post("/v1/tables/trips/services/archive/approval").status_code == 404
-    assert served.api.post("/v1/tables/nope/services/clean/approval").status_code == 404
     assert served.api.post(APPROVAL, json={"who": "ada"}).status_code == 422
 
 
@@ -134,19 +133,6 @@ def test_a_barrier_answers_how_long_it_waited_and_until_when_it_holds(served: Se
     assert body["waited_seconds"] >= 0
     held = datetime.fromisoformat(body["held_until"]) - before
     assert timedelta(seconds=20) <= held <= timedelta(seconds=20) + (datetime.now(UTC) - before)
-
-
-def test_a_hold_keeps_a_clean_waiting_until_it_is_released(served: ServedDaemon) -> None:
-    """The clean that was asked for goes on when the writer has committed."""
-    prepare(served.lake)
-    served.api.post(BARRIER, json={"hold": "60s"}).raise_for_status()
-    run = served.api.post("/v1/tables/trips/services/clean/runs").json()["id"]
-    served.look(news=0)
-    assert served.api.get(f"/v1/runs/{run}").json()["state"] == "QUEUED"
-
-    assert served.api.delete(BARRIER).status_code == 204
-
-    assert served.moments.ending().id == run
 
 
 def test_a_barrier_that_cannot_be_had_in_time_says_so_and_the_api_goes_on(
@@ -179,9 +165,3 @@ def test_a_barrier_that_cannot_be_had_in_time_says_so_and_the_api_goes_on(
 def test_a_barrier_has_bounds(served: ServedDaemon, body: dict[str, object]) -> None:
     """Nobody stops a table's cleans for long, by mistake or otherwise."""
     assert served.api.post(BARRIER, json=body).status_code == 422
-
-
-def test_a_barrier_of_an_unknown_table_is_not_found(served: ServedDaemon) -> None:
-    """As everywhere."""
-    assert served.api.post("/v1/tables/nope/barrier").status_code == 404
-    assert served.api.delete("/v1/tables/nope/barrier").status_code == 404

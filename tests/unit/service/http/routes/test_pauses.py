@@ -108,16 +108,7 @@ def test_a_release_of_what_is_in_no_quarantine_is_not_found(served: ServedDaemon
 @pytest.fixture
 def held(make_served: Callable[..., ServedDaemon], request: pytest.FixtureRequest) -> ServedDaemon:
     """Return a running daemon with a compaction that a worker holds at the step of the parameter."""
-    served = make_served()
-    for _ in range(3):
-        served.lake.write()
-    served.pool.hold(Service.COMPACTION, request.param)
-    served.start()
-    served.look()
-    served.api.post(RUNS).raise_for_status()
-    while not served.pool.under_way:
-        time.sleep(0.01)
-    return served
+    return held_at(request.param, make_served())
 
 
 def _newest(served: ServedDaemon) -> str:

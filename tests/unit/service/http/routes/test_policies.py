@@ -69,7 +69,6 @@ def test_the_checks_of_a_table_are_shown_with_their_cures(served: ServedDaemon) 
     assert by_name["lock"]["result"] == "ok"
     assert by_name["alone"]["result"] == "ok"
     assert proof["proved"] == all(one["result"] == "ok" for one in proof["checks"] if one["needed"])
-    assert served.api.get("/v1/tables/none/proof").status_code == 404
 
 
 def test_the_command_prints_each_check(served: ServedDaemon, capsys: pytest.CaptureFixture[str]) -> None:

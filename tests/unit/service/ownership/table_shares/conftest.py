@@ -19,9 +19,9 @@ from lakewarden.planners.storage import storage_for
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.state.daemon_state import Resources
-from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.wiring.daemon import compose
 from tests.support.daemon.daemon_harness import COMPACT, START, EventRecorder, HoldingPool
+from tests.support.doubles.callers_thread import CallersThread
 from tests.support.doubles.fake import FAKE, FakeTable
 from tests.support.store.memory_store import MemoryStore
 

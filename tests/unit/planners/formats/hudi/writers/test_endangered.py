@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,6 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.planners.formats.hudi.writers.activity import (
+    how_to_end,
+    may_read,
+    meeting,
+    silent_writes,
+    touched_in_flight,
+)
 from lakewarden.planners.formats.hudi.writers.failures import awaited, endangered_writes
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Step
 from lakewarden.planners.model.view import WriterActivity
@@ -145,3 +153,79 @@ def test_what_is_executed_can_be_committed(writes: list[tuple[int, int | None, i
     executed = not alive(Step.EXECUTE) and awaited(view, Service.COMPACTION, step=Step.EXECUTE, instant=PLAN) is None
 
     assert executed is (not alive(Step.COMMIT))
+
+
+# Which writes in flight conflict with a change of some partitions.
+
+
+ALIVE = an_instant(time="00000010", state=State.INFLIGHT, guarded_until=NOW + timedelta(minutes=1))
+NEVER_BEAT = an_instant(time="00000020", state=State.REQUESTED)
+DEAD = an_instant(time="00000030", state=State.INFLIGHT, guarded_until=NOW - timedelta(minutes=1))
+PATHS = st.frozensets(st.sampled_from(["", "a", "b", "c"]))
+
+
+def _writing(**said: frozenset[str]) -> WriterActivity:
+    """Return three writes in flight. Those that are named say what they touch."""
+    times = {"alive": ALIVE.time, "never_beat": NEVER_BEAT.time, "dead": DEAD.time}
+    return WriterActivity(
+        in_flight=(ALIVE, NEVER_BEAT, DEAD), touching={times[name]: paths for name, paths in said.items()}
+    )
+
+
+@given(PATHS, st.dictionaries(st.sampled_from(["alive", "never_beat", "dead"]), PATHS))
+def test_a_silent_write_is_in_the_way_of_everything(
+    changed: frozenset[str], said: Mapping[str, frozenset[str]]
+) -> None:
+    """A live write conflicts unless it says that it writes elsewhere. A dead write never fails by us."""
+    met = meeting(_writing(**said), changed, NOW)
+
+    for name, write in (("alive", ALIVE), ("never_beat", NEVER_BEAT)):
+        touches_some = bool(said[name] & changed) if name in said else bool(changed)
+        assert (write in met) == touches_some
+    assert DEAD not in met
+
+
+def test_a_write_is_silent_until_it_says_where() -> None:
+    """A dead write is not silent: waiting for it to say something would never end."""
+    assert silent_writes(_writing(), NOW) == (ALIVE, NEVER_BEAT)
+    assert silent_writes(_writing(alive=frozenset("a")), NOW) == (NEVER_BEAT,)
+    assert silent_writes(_writing(alive=frozenset("a"), never_beat=frozenset()), NOW) == ()
+
+
+def test_what_a_dead_write_has_begun_counts_as_touched() -> None:
+    """Hudi compares our clustering with the file groups that its inflight file names, also if the writer is dead."""
+    assert touched_in_flight(_writing(dead=frozenset("a"), alive=frozenset("b"))) == frozenset("ab")
+
+
+# Which writes in flight may still read a plan that they have seen. Such a write fails if the plan is withdrawn too
+# early.
+
+
+def write(*, beats_until: timedelta | None = timedelta(minutes=1), age: timedelta = timedelta()) -> Instant:
+    return Instant(
+        time="20260101115951000",
+        action="deltacommit",
+        stands_for=InstantKind.WRITE,
+        state=State.INFLIGHT,
+        requested_at=NOW - age,
+        guarded_until=None if beats_until is None else NOW + beats_until,
+    )
+
+
+def test_a_living_write_may_read_the_plans_that_it_has_seen() -> None:
+    """Its tasks read the plans that it found when it began. A write without a heartbeat may be alive, too."""
+    assert may_read(write(), NOW)
+    assert may_read(write(beats_until=None, age=timedelta(minutes=9)), NOW)
+
+
+def test_a_dead_write_reads_no_plan() -> None:
+    """Its heartbeat has expired, or it has none and is older than any reading task."""
+    assert not may_read(write(beats_until=timedelta(seconds=-1)), NOW)
+    assert not may_read(write(beats_until=None, age=timedelta(minutes=11)), NOW)
+
+
+def test_an_operator_is_told_what_ends_a_write_that_is_in_the_way() -> None:
+    """A write without a heartbeat is undone if its owner declares what it is. A living one has a session."""
+    assert "declare options: {failed_writes: lazy}, and let a rollback undo it" in how_to_end(write(beats_until=None))
+    assert "stop the session that began it" in how_to_end(write())
+    assert "failed_writes" not in how_to_end(write())

@@ -5,17 +5,16 @@ without end.
 from __future__ import annotations
 
 import gzip
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from lakewarden.planners.formats.iceberg.catalogs import bounded_http
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
+from tests.support.serving import Handler, serving
 
 CONFIG = b'{"defaults": {}, "overrides": {}}'
 
@@ -24,32 +23,15 @@ CONFIG = b'{"defaults": {}, "overrides": {}}'
 def catalog(answer: Any) -> Iterator[dict[str, Any]]:
     """Start a server. `answer` gets every request but the first one, which asks for the server's configuration."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Catalog(Handler):
         def do_GET(self) -> None:
             if "/v1/config" in self.path:
-                self.reply(CONFIG)
+                self.answer(200, CONFIG)
             else:
                 answer(self)
 
-        def reply(self, content: bytes, status: int = 200, **headers: str) -> None:
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(content))}.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has in the base class
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield {"type": "rest", "uri": f"http://127.0.0.1:{server.server_port}", "timeout": "500ms"}
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(Catalog) as port:
+        yield {"type": "rest", "uri": f"http://127.0.0.1:{port}", "timeout": "500ms"}
 
 
 def test_an_answer_that_comes_byte_by_byte_is_given_up_at_the_time_out(asker: Any) -> None:
@@ -75,9 +57,9 @@ def test_an_answer_without_end_is_not_kept(asker: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(bounded_http, "MOST_BYTES", 2**20)
     content = b"0" * 2**24
     sent = gzip.compress(content) if packed else content
-    headers = {"Content_Encoding": "gzip"} if packed else {}
+    headers = {"Content-Encoding": "gzip"} if packed else {}
     with (
-        catalog(lambda request: request.reply(sent, **headers)) as settings,
+        catalog(lambda request: request.answer(200, sent, headers)) as settings,
         pytest.raises(TemporaryError, match="longer than 1048576 bytes"),
     ):
         asker.where({**settings, "timeout": "10s"})
@@ -88,7 +70,7 @@ def test_an_answer_without_end_is_not_kept(asker: Any, monkeypatch: pytest.Monke
 def test_an_answer_that_is_no_answer_is_trouble_with_a_name(asker: Any, content: bytes, status: int) -> None:
     """It does not raise an error of the code itself."""
     with (
-        catalog(lambda request: request.reply(content, status)) as settings,
+        catalog(lambda request: request.answer(status, content)) as settings,
         pytest.raises(LakewardenError, match="the catalog lake "),
     ):
         asker.where({**settings, "timeout": "10s"})
@@ -97,7 +79,7 @@ def test_an_answer_that_is_no_answer_is_trouble_with_a_name(asker: Any, content:
 def test_no_redirect_is_followed_to_another_host(asker: Any) -> None:
     """Neither the token nor a request from our network goes to another host."""
     with (
-        catalog(lambda request: request.reply(b"", 307, Location="http://169.254.169.254/latest/")) as settings,
+        catalog(lambda request: request.answer(307, b"", {"Location": "http://169.254.169.254/latest/"})) as settings,
         pytest.raises(TemporaryError, match=r"sends us to another host: 169\.254\.169\.254"),
     ):
         asker.where(settings)
@@ -108,12 +90,12 @@ def test_namespaces_below_namespaces_without_end_are_listed_to_a_depth(asker: An
 
     def deeper(request: Any) -> None:
         if "/tables" in request.path:
-            request.reply(b'{"identifiers": []}')
+            request.answer(200, b'{"identifiers": []}')
             return
         parent = request.path.partition("parent=")[2]
         levels = parent.count("%1F") + 1 if parent else 0
         names = ", ".join('"a"' for _ in range(levels + 1))
-        request.reply(f'{{"namespaces": [[{names}], ["a"]]}}'.encode())
+        request.answer(200, f'{{"namespaces": [[{names}], ["a"]]}}'.encode())
 
     with catalog(deeper) as settings:
         assert asker.tables({**settings, "timeout": "10s"}) == []
@@ -124,7 +106,7 @@ def test_pages_without_end_are_not_turned_for_ever(asker: Any, monkeypatch: pyte
     monkeypatch.setattr(bounded_http, "MOST_REQUESTS", 50)
     page = b'{"namespaces": [], "next-page-token": "again"}'
     with (
-        catalog(lambda request: request.reply(page)) as settings,
+        catalog(lambda request: request.answer(200, page)) as settings,
         pytest.raises(TemporaryError, match="its listing does not end"),
     ):
         asker.tables({**settings, "timeout": "10s"})

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.planners.decide import ServiceState, decide
 from lakewarden.planners.formats.paimon.backlog.blockers import blockers
+from lakewarden.planners.formats.paimon.backlog.needs import REFUSED
 from lakewarden.planners.formats.paimon.catalogs.settings import HiveCatalog
 from lakewarden.planners.formats.paimon.format import PAIMON
 from lakewarden.planners.formats.paimon.options.core_options import BucketMode
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Mode, Policy, Table, TableId
+from lakewarden.planners.storage import LocalStorage
+from lakewarden.planners.triggers import TimeElapsed
 from tests.support.paimon.paimon_look import facts_of, registered, view_of
 from tests.support.paimon.paimon_table import ADD, PaimonTable
 
@@ -305,3 +311,39 @@ def test_a_table_with_readers_that_merge_hides_nothing(tmp_path: Path, options: 
     table, _ = made(tmp_path, options)
     table.append()
     assert view_of(table).unseen_since == {}
+
+
+# The services that are not run on Paimon tables are named with their reason.
+
+
+def decision_on(table: PaimonTable, service: Service, *, asked: bool = False) -> object:
+    policy = Policy(trigger=TimeElapsed(at_least=timedelta(days=1)), options=PAIMON.services[service]())
+    policies = {service: policy}
+    known = Table(id=TableId("trips"), format="paimon", location=str(table.folder), policies=policies)
+    now = table.clock.now()
+    view = PAIMON.observe(known, LocalStorage(), None, now=now).view
+    state = ServiceState(mode=Mode.ACT)
+    return decide(service=service, view=view, policy=policy, service_state=state, now=now, asked=asked)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("service", sorted(REFUSED))
+def test_a_service_that_is_not_run_is_blocked_with_its_reason_and_remedy(
+    tmp_path: Path, service: Service, asked: bool
+) -> None:
+    """Also if an operator asks for it."""
+    table = PaimonTable(tmp_path / "t")
+    table.append()
+    found = decision_on(table, service, asked=asked)
+    assert isinstance(found, Blocked)
+    assert "Lakewarden" in found.reason
+    assert found.remedy is not None
+    assert "remove the service" in found.remedy
+
+
+def test_a_table_that_asks_for_no_such_service_is_not_told_of_it(tmp_path: Path) -> None:
+    """Its blockers are its own."""
+    table = PaimonTable(tmp_path / "t")
+    table.append()
+    known = Table(id=TableId("trips"), format="paimon", location=str(table.folder))
+    assert PAIMON.observe(known, LocalStorage(), None, now=table.clock.now()).view.blockers == ()

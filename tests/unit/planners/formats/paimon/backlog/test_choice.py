@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.planners.formats.paimon.backlog import compactions
 from lakewarden.planners.formats.paimon.backlog.compactions import chosen, is_full
 from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions, CompactStrategy
-from tests.support.paimon.paimon_look import look
+from tests.support.paimon.paimon_look import CountingStorage, facts_of, look
 from tests.support.paimon.paimon_table import PaimonTable
 
 MINOR = CompactionOptions(strategy=CompactStrategy.MINOR)
@@ -110,3 +111,87 @@ def test_buckets_in_which_paimon_may_find_nothing_keep_no_other_waiting(tmp_path
     table.compact(p=2)
     one = CompactionOptions(max_buckets=1)
     assert {taken(table, one, turn=str(number))[0] for number in range(20)} == {(0, 0), (1, 0)}
+
+
+# Which compaction was the last full one.
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> PaimonTable:
+    trips = PaimonTable(tmp_path / "trips")
+    trips.append(trips.file(0), trips.file(1))
+    return trips
+
+
+def test_one_that_writes_the_highest_level_alone_is_full(trips: PaimonTable) -> None:
+    """The levels are those of the table's options."""
+    trips.compact(level=5)
+    trips.append()
+    trips.compact(level=4)
+    since = facts_of(trips).since
+    assert (since.last is not None and since.last.id, since.commits, since.any_commits) == (2, 1, 0)
+    trips.alter(num_levels="5")
+    since = facts_of(trips).since
+    assert (since.last is not None and since.last.id, since.commits) == (4, 0)
+
+
+def test_one_that_moves_files_to_the_highest_level_is_full(trips: PaimonTable) -> None:
+    """It writes none."""
+    trips.upgrade(level=5)
+    assert facts_of(trips).since.commits == 0
+
+
+def test_every_compaction_of_an_append_table_counts(tmp_path: Path) -> None:
+    """All of its files are of level 0."""
+    trips = PaimonTable(tmp_path / "events", keyed=False, options={})
+    trips.append()
+    trips.compact(level=0)
+    trips.append()
+    assert facts_of(trips).since.commits == 1
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_merge_of_manifests_by_another_program_is_no_compaction(tmp_path: Path, keyed: bool) -> None:
+    """`sys.compact_manifest` makes a snapshot of the same kind, which names no file."""
+    trips = PaimonTable(tmp_path / "events", keyed=keyed)
+    trips.append()
+    trips.commit([], kind="COMPACT", user="a-procedure", merging=True)
+    trips.compact(level=5 if keyed else 0, user="lakewarden-1")
+    trips.append()
+    trips.commit([], kind="COMPACT", user="a-procedure", merging=True)
+    found = facts_of(trips).since
+    assert (found.last is not None and found.last.id, found.commits, found.any_commits) == (3, 1, 1)
+    assert found.idle == {2, 5}
+
+
+def test_a_compaction_is_looked_at_once(trips: PaimonTable) -> None:
+    """What it wrote never changes."""
+    trips.compact(level=3)
+    first = look(trips)
+    trips.append(merging=True)
+    counting = CountingStorage()
+    second = look(trips, first.memo, storage=counting)
+    assert len([name for name in counting.read_files if name.startswith("manifest-list-")]) == 2
+    assert second.facts.since == look(trips).facts.since
+
+
+def test_of_many_compactions_the_newest_are_looked_at(trips: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then all commits are counted that are known."""
+    trips.compact(level=5)
+    for _ in range(3):
+        trips.append()
+        trips.compact(level=2)
+    monkeypatch.setattr(compactions, "_MOST", 3)
+    assert facts_of(trips).since.commits == 4
+    monkeypatch.setattr(compactions, "_MOST", 4)
+    assert facts_of(trips).since.commits == 3
+
+
+def test_a_compaction_that_cannot_be_read_is_a_fault(trips: PaimonTable) -> None:
+    """It is taken for one that was not full."""
+    trips.compact(level=5)
+    trips.append(merging=True)
+    (trips.folder / "manifest" / trips.snapshots[2]["deltaManifestList"]).write_bytes(b"")
+    found = look(trips)
+    assert "is no manifest list" in found.faults[0]
+    assert found.facts.since.commits == 2
