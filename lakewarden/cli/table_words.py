@@ -134,15 +134,11 @@ _ENTRIES = (
 )
 
 
-_ARCHIVED = "List the instants that an archive has taken off the timeline. The table is read for that."
-
-
 def timeline(
     table: Table,
     action: Annotated[str | None, typer.Option("--action", help="Instants of an action of the format.")] = None,
     pending: Annotated[bool | None, typer.Option(help="Instants that are not completed.")] = None,
     ours: Annotated[bool | None, typer.Option(help="Instants that a run of Lakewarden planned.")] = None,
-    archived: Annotated[bool, typer.Option("--archived", help=_ARCHIVED)] = False,
     limit: Limit = 100,
     url: Url = DAEMON,
     key_file: KeyFile = None,
@@ -150,7 +146,7 @@ def timeline(
 ) -> None:
     """List the active instants of a table, the newest first."""
     client = client_of(url, key_file)
-    filters: Mapping[str, Any] = {"action": action, "pending": pending, "ours": ours, "archived": archived or None}
+    filters: Mapping[str, Any] = {"action": action, "pending": pending, "ours": ours}
 
     def page(**query: Any) -> Any:
         return about_table(client, table, lambda: client.timeline(table, **query))

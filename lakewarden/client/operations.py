@@ -406,7 +406,6 @@ class Operations(Transport):
         action: str | None = None,
         pending: bool | None = None,
         ours: bool | None = None,
-        archived: bool | None = None,
         after: int | None = None,
         limit: int | None = None,
     ) -> bodies.EntryPage:
@@ -414,40 +413,20 @@ class Operations(Transport):
 
         `action` is the action of the format, such as `deltacommit`. `pending`: the instant is not completed.
         `ours`: a run of ours planned it.
-
-        `archived`: return the instants that an archive has taken off the timeline instead. The table is read for
-        each page. All of them are completed, and `run` is null: `pending` and `ours` are refused. A page may have
-        few items, or none, although there is a `next`. Lakewarden reads the archives of Hudi's table versions 8
-        and 9. A table with an archive of another form, or of a format without archives, is answered with 409.
         """
         return self._call(
             "GET",
             f"/v1/tables/{self._quoted(table)}/timeline",
-            query={
-                "action": action,
-                "pending": pending,
-                "ours": ours,
-                "archived": archived,
-                "after": after,
-                "limit": limit,
-            },
+            query={"action": action, "pending": pending, "ours": ours, "after": after, "limit": limit},
             answer=bodies.EntryPage,
         )
 
     def each_of_timeline(
-        self,
-        table: str,
-        *,
-        action: str | None = None,
-        pending: bool | None = None,
-        ours: bool | None = None,
-        archived: bool | None = None,
+        self, table: str, *, action: str | None = None, pending: bool | None = None, ours: bool | None = None
     ) -> Iterator[bodies.EntryBody]:
         """Yield the items of all pages of `timeline`."""
         return self._each(
-            lambda after: self.timeline(
-                table, action=action, pending=pending, ours=ours, archived=archived, after=after, limit=self.PAGE
-            )
+            lambda after: self.timeline(table, action=action, pending=pending, ours=ours, after=after, limit=self.PAGE)
         )
 
     def writer_options(

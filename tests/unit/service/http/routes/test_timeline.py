@@ -42,14 +42,3 @@ def test_what_is_ours_is_listed_with_its_run(served: ServedDaemon) -> None:
     served.look(news=1)
 
     assert [one["run"] for one in served.api.get(f"{TIMELINE}?ours=true").json()["items"]] == [run]
-
-
-def test_an_archived_timeline_of_a_format_without_one_is_refused_by_name(served: ServedDaemon) -> None:
-    """The format is named, and an answer that depends on it is never an empty page."""
-    answer = served.api.get(f"{TIMELINE}?archived=true")
-
-    assert (answer.status_code, answer.json()["code"]) == (409, "not_supported")
-    assert "archived timeline" in answer.json()["detail"]
-    for other in ("pending", "ours"):
-        assert served.api.get(f"{TIMELINE}?archived=true&{other}=true").status_code == 409
-    assert served.api.get(f"{TIMELINE}?archived=false").json() == served.api.get(TIMELINE).json()
