@@ -326,10 +326,6 @@ class Operations(Transport):
         """
         self._call("POST", f"/v1/tables/{self._quoted(table)}/pause", body=body)
 
-    def pending(self, table: str) -> bodies.PendingBody:
-        """Return the table's pending instants."""
-        return self._call("GET", f"/v1/tables/{self._quoted(table)}/pending", answer=bodies.PendingBody)
-
     def policies(self, table: str) -> bodies.PoliciesBody:
         """Return the settings of a table that are in force, and where each of them comes from."""
         return self._call("GET", f"/v1/tables/{self._quoted(table)}/policies", answer=bodies.PoliciesBody)
@@ -349,15 +345,6 @@ class Operations(Transport):
         """
         return self._call(
             "POST", f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/cancel", answer=bodies.RunBody
-        )
-
-    def retry_run(self, table: str, run: str) -> bodies.RunBody:
-        """Run the service of a run again, as that run was asked for. 409 if the run has not ended, or has succeeded.
-
-        A block is not skipped: `DELETE .../quarantine` ends a backoff and a quarantine.
-        """
-        return self._call(
-            "POST", f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/retry", answer=bodies.RunBody
         )
 
     def approve(self, table: str, service: str, *, body: bodies.ApprovalRequest | None = None) -> None:
@@ -381,10 +368,6 @@ class Operations(Transport):
     def release(self, table: str, service: str) -> None:
         """End the quarantine and the backoff of a service of the table. 404 if there is neither."""
         self._call("DELETE", f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine")
-
-    def quarantine(self, table: str, service: str, *, body: bodies.QuarantineRequest | None = None) -> None:
-        """Start no more runs of a service of the table until it is released. An active run may finish."""
-        self._call("POST", f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine", body=body)
 
     def end_rewrite(self, table: str, service: str) -> None:
         """Withdraw a rewrite of all files. What is rewritten already stays. A run of it that is active may finish."""

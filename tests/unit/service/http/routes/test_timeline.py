@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from tests.unit.service.http.conftest import ServedDaemon
 
 TIMELINE = "/v1/tables/trips/timeline"
@@ -23,13 +25,16 @@ def test_the_pages_together_have_each_instant_once_the_newest_first(served: Serv
 
 
 def test_what_waits_is_listed_alone(served: ServedDaemon) -> None:
-    """A pending plan has its state, and no time of completion."""
+    """A pending plan has its service, its state, its time in RFC 3339 and UTC, and no time of completion."""
     plan = served.lake.plan_compaction()
     served.look(news=1)
 
     [waiting] = served.api.get(f"{TIMELINE}?pending=true").json()["items"]
 
     assert (waiting["time"], waiting["state"], waiting["completed_at"]) == (plan, "REQUESTED", None)
+    assert waiting["stands_for"] == "compaction"
+    assert waiting["requested_at"].endswith("Z")
+    assert datetime.fromisoformat(waiting["requested_at"]) <= datetime.now(UTC)
     assert served.api.get(f"{TIMELINE}?action=none").json() == {"items": [], "next": None}
     assert served.api.get(f"{TIMELINE}?after=x").status_code == 422
     assert served.api.get("/v1/tables/nope/timeline").status_code == 404
