@@ -1,4 +1,4 @@
-"""`lakewarden run`: a run of any service of any format is asked for from a terminal, or only looked at before."""
+"""`lakewarden trigger`: a run of any service of any format is asked for from a terminal, or only looked at before."""
 
 from __future__ import annotations
 

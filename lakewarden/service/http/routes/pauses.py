@@ -1,4 +1,4 @@
-"""Pauses of tables, and of all tables."""
+"""Pauses of tables, the release of their services from quarantine, and the end of runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
 # The release of one service of a table from its quarantine.
 
 
-def add_quarantine(app: FastAPI, plane: ControlPlane) -> None:
+def add_release(app: FastAPI, plane: ControlPlane) -> None:
     """Add the route."""
 
     @app.delete(
