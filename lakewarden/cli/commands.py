@@ -72,17 +72,16 @@ def group(help_text: str, *, listing: bool = True) -> typer.Typer:
 
 
 def command(
-    app: typer.Typer, *names: str, section: str | None = None
+    app: typer.Typer, name: str, *, section: str | None = None
 ) -> Callable[[Callable[_P, int | None]], Callable[_P, int | None]]:
-    """Register a function as a command by each of its names. None is the exit code 0."""
+    """Register a function as a command. None is the exit code 0."""
 
     def registered(function: Callable[_P, int | None]) -> Callable[_P, int | None]:
         @functools.wraps(function)
         def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
             raise typer.Exit(_code(lambda: function(*args, **kwargs)))
 
-        for name in names:
-            app.command(name, rich_help_panel=section)(run)
+        app.command(name, rich_help_panel=section)(run)
         return function
 
     return registered

@@ -23,12 +23,10 @@ _PLACE = (
     "(thrift://HOST:9083, http://HOST:8181?warehouse=NAME, jdbc:postgresql://HOST/DATABASE?warehouse=FOLDER)."
 )
 _EXCLUDE = "Leave out what fits this pattern. It may be given often."
-_WITH = "The configuration with catalogs and stores, if one is needed."
 
 
 def register(app: typer.Typer) -> None:
     """Register the commands."""
-    command(app, "discover", section=HERE)(discover)
     command(app, "init", section=HERE)(init)
     command(app, "check-config", section=HERE)(check_config)
     command(app, "writer-options", section=HERE)(writer_options)
@@ -39,22 +37,6 @@ def register(app: typer.Typer) -> None:
     command(app, "restore", section=HERE)(restore)
     command(app, "demo", section=HERE)(demo)
     command(app, "version", section=HERE)(version)
-
-
-def discover(
-    places: Annotated[list[str], typer.Argument(metavar="PLACE...", help=_PLACE)],
-    as_json: AsJson = False,
-    exclude: Annotated[list[str] | None, typer.Option("--exclude", help=_EXCLUDE)] = None,
-    config: Annotated[Path | None, typer.Option("--config", help=_WITH)] = None,
-) -> int:
-    """Print the tables of a lake with their formats. It needs no daemon and changes nothing.
-
-    The exit code is 2 if there is none.
-    """
-    from lakewarden.service.commands.places import discovered, print_discovered  # noqa: PLC0415
-
-    listing = discovered(places, exclude=exclude or (), config=config)
-    return print_discovered(listing, as_json=as_json, out=sys.stdout, err=sys.stderr)
 
 
 def init(
@@ -95,37 +77,23 @@ def init(
 def check_config(
     file: Annotated[Path | None, typer.Argument(help="The configuration file. It counts before --config.")] = None,
     config: ConfigFile = CONFIG,
-    connect: Annotated[
-        bool,
-        typer.Option("--connect", help="Try whether the store, catalogs, locks and tables that it names are reached."),
-    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Print every problem of a configuration, with its file, its line and its key. It changes nothing.
 
-    The exit code is 2 if there is an error. With --connect it is 1 if something is not reached.
+    The exit code is 2 if there is an error. `lakewarden doctor` tries what the file names.
     """
-    if connect:
-        from lakewarden.service.commands.doctor import check_and_connect  # noqa: PLC0415
-
-        return check_and_connect(file or config, as_json=as_json, out=sys.stdout)
     from lakewarden.service.config.check import check_config as check  # noqa: PLC0415
 
     return check(file or config, as_json=as_json, out=sys.stdout)
 
 
 def writer_options(
-    table: Annotated[Table | None, typer.Argument(help="The id of the table.")] = None,
+    table: Table,
     engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            help="The engine of the writer: spark (the default), flink, or another one for its format. With --all, "
-            "every engine is the default.",
-        ),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Write the options of all tables to files.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", help="The folder for the files of --all.")] = None,
+        str,
+        typer.Option("--engine", help="The engine of the writer: spark, flink, or another one for its format."),
+    ] = "spark",
     config: ConfigFile = CONFIG,
     url: Annotated[
         str | None,
@@ -139,24 +107,11 @@ def writer_options(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> int:
-    """Print the options for the writers of a table, or write those of all tables to files.
-
-    With --all, the exit code is 1 if a table has no options. Its reason is printed.
-    """
-    if every:
-        from lakewarden.service.commands.writer_options import write_for_all  # noqa: PLC0415
-
-        if table is not None or output is None or as_json:
-            raise typer.BadParameter("it needs --output DIR, and neither a table nor --json", param_hint="--all")
-        return write_for_all(config, output, engine=engine, out=sys.stdout)
-    if table is None or output is not None:
-        raise typer.BadParameter("name a table, or use --all with --output DIR", param_hint="TABLE")
+    """Print the options for the writers of a table."""
     from lakewarden.service.commands.writer_options import print_writer_options  # noqa: PLC0415
 
     key = key_of(key_file)
-    return print_writer_options(
-        table, engine=engine or "spark", config=config, url=url, as_json=as_json, out=sys.stdout, key=key
-    )
+    return print_writer_options(table, engine=engine, config=config, url=url, as_json=as_json, out=sys.stdout, key=key)
 
 
 def serve(config: ConfigFile = CONFIG) -> int:
@@ -202,18 +157,10 @@ def doctor(
 
 
 def report(
-    places: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PLACE...",
-            help=_PLACE,
-        ),
-    ],
+    places: Annotated[list[str], typer.Argument(metavar="PLACE...", help=_PLACE)],
     as_json: AsJson = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write one page that loads nothing to this file.")] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option("--exclude", help="Leave out what fits this pattern. It may be given often.")
-    ] = None,
+    exclude: Annotated[list[str] | None, typer.Option("--exclude", help=_EXCLUDE)] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="The configuration with catalogs and stores, if one is needed.")
     ] = None,

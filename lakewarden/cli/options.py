@@ -115,7 +115,7 @@ MEANINGS: Mapping[Code, str] = {
     Code.NO: "the answer is no: a check of doctor has failed, or the run that was waited for did not succeed",
     Code.USAGE: "an argument, a configuration or a value cannot be used",
     Code.REFUSED: "the key is missing, unknown, or does not have the role",
-    Code.NOT_FOUND: "the daemon, the store or the configuration does not know this table, service, run, hold or key",
+    Code.NOT_FOUND: "the daemon, the store or the configuration does not know this table, service, run or key",
     Code.AWAY: "no daemon answers, or it cannot answer now: trying again later may help",
     Code.CONFLICT: "it cannot be done now: the message says why",
     Code.STRANGE: "another program answers, a daemon of another version, or the daemon has an internal error",

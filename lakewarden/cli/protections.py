@@ -1,4 +1,4 @@
-"""`lakewarden approvals`, `quarantine` and `holds`: what keeps a service from what it would do."""
+"""`lakewarden approvals` and `quarantine`: what keeps a service from what it would do."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Annotated
 import typer
 
 from lakewarden.cli.commands import command, group
-from lakewarden.cli.options import AsJson, KeyFile, Limit, Reason, Service, Table, Url, client_of
-from lakewarden.cli.terminal import Column, Kind, show_items, show_list
-from lakewarden.client.bodies import ApprovalRequest, BarrierRequest, QuarantineRequest
+from lakewarden.cli.options import AsJson, KeyFile, Limit, Service, Table, Url, client_of
+from lakewarden.cli.terminal import Column, Kind, show_list
+from lakewarden.client.bodies import ApprovalRequest
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.printable import printable
-from lakewarden.service.commands.printing import about_table, as_written
+from lakewarden.service.commands.printing import about_table
 
 approvals = group("Deletions beyond a budget: list and approve them.")
 quarantine = group("Services that are stopped until an operator releases them.", listing=False)
-holds = group("The holds of a table. Cleans wait until the last hold ends.", listing=False)
 
 _APPROVALS = (
     Column("TABLE", "table"),
@@ -76,73 +75,9 @@ def approve(
     print(printable(f"{len(meant)} of {len(waiting)} deletions that wait are approved"))
 
 
-@command(quarantine, "add")
-def add_quarantine(
-    table: Table, service: Service, reason: Reason = None, url: Url = DAEMON, key_file: KeyFile = None
-) -> None:
-    """Put a service of a table into quarantine. It does not run until an operator releases it."""
-    client = client_of(url, key_file)
-    body: QuarantineRequest | None = None if reason is None else {"reason": reason}
-    about_table(client, table, lambda: client.quarantine(table, service, body=body))
-    print(printable(f"{service} on {table} is in quarantine: 'lakewarden quarantine release' ends it"))
-
-
 @command(quarantine, "release")
 def release_quarantine(table: Table, service: Service, url: Url = DAEMON, key_file: KeyFile = None) -> None:
     """Release a service of a table from quarantine and from backoff."""
     client = client_of(url, key_file)
     about_table(client, table, lambda: client.release(table, service))
     print(printable(f"{service} on {table} is released"))
-
-
-_HOLDS = (Column("ID", "id"), Column("OWNER", "owner"), Column("UNTIL", "held_until", Kind.AGO))
-
-
-@command(holds, "list")
-def list_holds(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
-    """List the holds of a table."""
-    client = client_of(url, key_file)
-    answer = about_table(client, table, lambda: client.holds(table))
-    if as_json:
-        print(as_written(answer))
-    else:
-        show_items(answer["items"], _HOLDS, empty="nothing holds cleans back")
-
-
-@command(holds, "take")
-def take_hold(
-    table: Table,
-    hold: Annotated[str | None, typer.Option("--hold", help="How long cleans wait at most, such as 30s.")] = None,
-    wait: Annotated[str | None, typer.Option("--wait", help="How long to wait for a clean that commits.")] = None,
-    url: Url = DAEMON,
-    key_file: KeyFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Hold the cleans of a table back, and wait for one that commits."""
-    client = client_of(url, key_file)
-    body: BarrierRequest = {}
-    if hold is not None:
-        body["hold"] = hold
-    if wait is not None:
-        body["wait"] = wait
-    answer = about_table(client, table, lambda: client.hold_cleans(table, body=body))
-    if as_json:
-        print(as_written(answer))
-    else:
-        print(printable(f"cleans of {table} wait until {answer['held_until']}: hold {answer['hold']}"))
-
-
-@command(holds, "release")
-def release_hold(
-    table: Table,
-    hold: Annotated[str | None, typer.Argument(help="The id of a hold. Without it, all holds end.")] = None,
-    url: Url = DAEMON,
-    key_file: KeyFile = None,
-) -> None:
-    """End a hold of a table, or all its holds."""
-    client = client_of(url, key_file)
-    if hold is None:
-        about_table(client, table, lambda: client.release_cleans(table))
-    else:
-        about_table(client, table, lambda: client.release_hold(table, hold))
-    print(printable(f"hold {hold} of {table} has ended" if hold else f"every hold of {table} has ended"))

@@ -12,13 +12,13 @@ from lakewarden.cli.commands import DAEMON as SECTION
 from lakewarden.cli.commands import command, group
 from lakewarden.cli.options import AsJson, Code, KeyFile, Limit, Run, Url, Watch, client_of
 from lakewarden.cli.terminal import Column, Kind, show_fields, show_list
-from lakewarden.client.bodies import RunBody, RunState
+from lakewarden.client.bodies import RunState
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import printable, size, span
 from lakewarden.service.commands.printing import as_written, run_line
 
-app = group("The runs of a daemon: list, show, cancel and retry them.")
+app = group("The runs of a daemon: list, show and cancel them.")
 
 ACTIVE: tuple[RunState, ...] = ("QUEUED", "RUNNING", "COMMITTING", "UNKNOWN")
 
@@ -97,18 +97,8 @@ def show_run(
 def cancel(run: Run, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """Stop a run that has not begun to commit. Its service backs off for ten minutes."""
     client = client_of(url, key_file)
-    _print_run(client.cancel_run(client.run(run)["table"], run), as_json=as_json)
-
-
-@command(app, "retry")
-def retry(run: Run, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
-    """Run the service of a run again, as that run was asked for."""
-    client = client_of(url, key_file)
-    _print_run(client.retry_run(client.run(run)["table"], run), as_json=as_json)
-
-
-def _print_run(run: RunBody, *, as_json: bool) -> None:
-    print(as_written(run) if as_json else run_line(run))
+    answer = client.cancel_run(client.run(run)["table"], run)
+    print(as_written(answer) if as_json else run_line(answer))
 
 
 def _no_json(as_json: bool) -> None:

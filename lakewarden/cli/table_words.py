@@ -1,4 +1,4 @@
-"""The words about one table: explain, trigger, timeline, pending and policies."""
+"""The words about one table: explain, trigger, decisions, timeline and policies."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from lakewarden.service.commands.printing import about_table, as_written
 def register(app: typer.Typer) -> None:
     """Register the words."""
     command(app, "explain", section=TABLES)(explain)
-    command(app, "trigger", "run", section=TABLES)(trigger)
+    command(app, "trigger", section=TABLES)(trigger)
     command(app, "decisions", section=TABLES)(decisions)
     command(app, "timeline", section=TABLES)(timeline)
-    command(app, "pending", section=TABLES)(pending)
     command(app, "policies", section=TABLES)(policies)
 
 
@@ -79,7 +78,7 @@ def trigger(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> int | None:
-    """Ask for a run of a service now. `run` is the same command.
+    """Ask for a run of a service now.
 
     The run skips the trigger and the window of the policy. It never skips a block.
     """
@@ -126,15 +125,14 @@ def decisions(
 _ENTRIES = (
     Column("TIME", "time"),
     Column("ACTION", "action"),
+    Column("STANDS FOR", "stands_for"),
     Column("STATE", "state"),
     Column("REQUESTED", "requested_at", Kind.AGO),
     Column("COMPLETED", "completed_at", Kind.AGO),
+    Column("FILE GROUPS", "file_groups"),
     Column("BYTES", "bytes", Kind.SIZE),
     Column("RUN", "run"),
 )
-
-
-_ARCHIVED = "List the instants that an archive has taken off the timeline. The table is read for that."
 
 
 def timeline(
@@ -142,7 +140,6 @@ def timeline(
     action: Annotated[str | None, typer.Option("--action", help="Instants of an action of the format.")] = None,
     pending: Annotated[bool | None, typer.Option(help="Instants that are not completed.")] = None,
     ours: Annotated[bool | None, typer.Option(help="Instants that a run of Lakewarden planned.")] = None,
-    archived: Annotated[bool, typer.Option("--archived", help=_ARCHIVED)] = False,
     limit: Limit = 100,
     url: Url = DAEMON,
     key_file: KeyFile = None,
@@ -150,34 +147,12 @@ def timeline(
 ) -> None:
     """List the active instants of a table, the newest first."""
     client = client_of(url, key_file)
-    filters: Mapping[str, Any] = {"action": action, "pending": pending, "ours": ours, "archived": archived or None}
+    filters: Mapping[str, Any] = {"action": action, "pending": pending, "ours": ours}
 
     def page(**query: Any) -> Any:
         return about_table(client, table, lambda: client.timeline(table, **query))
 
     show_list(page, _ENTRIES, limit=limit, as_json=as_json, empty="there is no such instant", **filters)
-
-
-_PENDING = (
-    Column("SERVICE", "service"),
-    Column("TIME", "time"),
-    Column("STATE", "state"),
-    Column("REQUESTED", "requested_at", Kind.AGO),
-    Column("FILE GROUPS", "file_groups"),
-    Column("BYTES", "bytes", Kind.SIZE),
-    Column("AUTHOR", "author"),
-)
-
-
-def pending(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
-    """List the instants of a table that services have not completed."""
-    client = client_of(url, key_file)
-    answer = about_table(client, table, lambda: client.pending(table))
-    if as_json:
-        print(as_written(answer))
-        return
-    items = [{**plan, "service": service} for service, plans in answer["pending"].items() for plan in plans]
-    show_items(items, _PENDING, empty="nothing is pending")
 
 
 _SETTINGS = (

@@ -16,7 +16,6 @@ ActKind = Literal[
     "barrier_asked",
     "barrier_lifted",
     "run_cancelled",
-    "quarantined",
     "released",
     "drained",
     "reloaded",
@@ -555,13 +554,6 @@ class PauseRequest(TypedDict):
     reason: NotRequired[str]
 
 
-class PendingBody(TypedDict):
-    """The instants of a table that wait to be completed, by service, the oldest first."""
-
-    pending: dict[str, list[InstantBody]]
-    table: str
-
-
 class PlanExplanation(TypedDict):
     """A plan that waits to be completed. `ours` says whether a run of ours made it or took it up."""
 
@@ -638,12 +630,6 @@ class ProofBody(TypedDict):
     mode: str
     proved: bool
     table: str
-
-
-class QuarantineRequest(TypedDict):
-    """Why a service is put in quarantine. Operators read it."""
-
-    reason: NotRequired[str]
 
 
 class RanBody(TypedDict):

@@ -319,10 +319,6 @@ class Operations(Transport):
         """
         self._call("POST", f"/v1/tables/{self._quoted(table)}/pause", body=body)
 
-    def pending(self, table: str) -> bodies.PendingBody:
-        """Return the table's pending instants."""
-        return self._call("GET", f"/v1/tables/{self._quoted(table)}/pending", answer=bodies.PendingBody)
-
     def policies(self, table: str) -> bodies.PoliciesBody:
         """Return the settings of a table that are in force, and where each of them comes from."""
         return self._call("GET", f"/v1/tables/{self._quoted(table)}/policies", answer=bodies.PoliciesBody)
@@ -342,15 +338,6 @@ class Operations(Transport):
         """
         return self._call(
             "POST", f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/cancel", answer=bodies.RunBody
-        )
-
-    def retry_run(self, table: str, run: str) -> bodies.RunBody:
-        """Run the service of a run again, as that run was asked for. 409 if the run has not ended, or has succeeded.
-
-        A block is not skipped: `DELETE .../quarantine` ends a backoff and a quarantine.
-        """
-        return self._call(
-            "POST", f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/retry", answer=bodies.RunBody
         )
 
     def approve(self, table: str, service: str, *, body: bodies.ApprovalRequest | None = None) -> None:
@@ -375,10 +362,6 @@ class Operations(Transport):
         """End the quarantine and the backoff of a service of the table. 404 if there is neither."""
         self._call("DELETE", f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine")
 
-    def quarantine(self, table: str, service: str, *, body: bodies.QuarantineRequest | None = None) -> None:
-        """Start no more runs of a service of the table until it is released. An active run may finish."""
-        self._call("POST", f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine", body=body)
-
     def end_rewrite(self, table: str, service: str) -> None:
         """Withdraw a rewrite of all files. What is rewritten already stays. A run of it that is active may finish."""
         self._call("DELETE", f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/rewrite")
@@ -399,7 +382,6 @@ class Operations(Transport):
         action: str | None = None,
         pending: bool | None = None,
         ours: bool | None = None,
-        archived: bool | None = None,
         after: int | None = None,
         limit: int | None = None,
     ) -> bodies.EntryPage:
@@ -407,40 +389,20 @@ class Operations(Transport):
 
         `action` is the action of the format, such as `deltacommit`. `pending`: the instant is not completed.
         `ours`: a run of ours planned it.
-
-        `archived`: return the instants that an archive has taken off the timeline instead. The table is read for
-        each page. All of them are completed, and `run` is null: `pending` and `ours` are refused. A page may have
-        few items, or none, although there is a `next`. Lakewarden reads the archives of Hudi's table versions 8
-        and 9. A table with an archive of another form, or of a format without archives, is answered with 409.
         """
         return self._call(
             "GET",
             f"/v1/tables/{self._quoted(table)}/timeline",
-            query={
-                "action": action,
-                "pending": pending,
-                "ours": ours,
-                "archived": archived,
-                "after": after,
-                "limit": limit,
-            },
+            query={"action": action, "pending": pending, "ours": ours, "after": after, "limit": limit},
             answer=bodies.EntryPage,
         )
 
     def each_of_timeline(
-        self,
-        table: str,
-        *,
-        action: str | None = None,
-        pending: bool | None = None,
-        ours: bool | None = None,
-        archived: bool | None = None,
+        self, table: str, *, action: str | None = None, pending: bool | None = None, ours: bool | None = None
     ) -> Iterator[bodies.EntryBody]:
         """Yield the items of all pages of `timeline`."""
         return self._each(
-            lambda after: self.timeline(
-                table, action=action, pending=pending, ours=ours, archived=archived, after=after, limit=self.PAGE
-            )
+            lambda after: self.timeline(table, action=action, pending=pending, ours=ours, after=after, limit=self.PAGE)
         )
 
     def writer_options(

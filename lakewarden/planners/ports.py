@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import ArchivePage, Instant, Service, Step
+from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.settings import Settings
@@ -431,21 +431,4 @@ class KeepsCommits(Protocol):
 
     def keeping(self, commits: int) -> Mapping[Service, Mapping[str, Any]]:
         """Return the options of services with which so many commits are kept, as a configuration has them. Pure."""
-        ...
-
-
-class NoArchiveError(PermanentError):
-    """The table has no archive that Lakewarden reads."""
-
-
-@runtime_checkable
-class KeepsArchive(Protocol):
-    """A format that moves its oldest instants from the timeline to an archive."""
-
-    def archived(self, table: Table, storage: Storage, *, before: datetime | None, limit: int) -> ArchivePage:
-        """Return archived instants that were requested before a moment, the newest first. `limit` is at least 1.
-
-        Raises NoArchiveError if this table has no archive that can be read, TemporaryError if it cannot be read now,
-        and PermanentError if it is damaged.
-        """
         ...

@@ -124,12 +124,12 @@ class Proof:
         )
         jdbc = f"jdbc:sqlite:{lake}/jdbc.db?warehouse={lake}/jdbc&name={JDBC_NAME}"
         places = (f"{lake}/hudi", self.lake.rest, jdbc)
-        self.operator.run("discover", *places)
         self.operator.run("init", *places, "--writer-defaults", "hudi-defaults.conf", "--output", "lakewarden.yaml")
         self._observing = edited(file.read_text(), port=self.operator.port, management=free_port(), driver=self.driver)
         file.write_text(self._observing)
-        self.operator.run("check-config", "--connect")
-        self.operator.run("writer-options", "--all", "--output", "options", codes=(0, 1))
+        self.operator.run("check-config")
+        self.operator.run("doctor")
+        self.operator.run("writer-options", next(self.id_of(one) for one in self.healthy if one.home is Home.HUDI))
 
     def _all_observed(self) -> bool:
         try:

@@ -165,16 +165,6 @@ class Timeline:
         return Fate.ARCHIVED if instant is not None and self.is_past(instant) else Fate.ABSENT
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ArchivePage:
-    """Archived instants of a table, the newest first. The next page has what was requested before `before`. None: there
-    is no further page. A page may have few instants, or none, if many files had to be read for it.
-    """
-
-    instants: tuple[Instant, ...]
-    before: datetime | None = None
-
-
 # The steps of a run. Each needs a permit.
 
 

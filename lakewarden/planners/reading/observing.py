@@ -9,10 +9,9 @@ from enum import Enum
 from typing import NamedTuple, assert_never
 
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
-from lakewarden.planners.model.instant import ArchivePage
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import Backlog, TableView
-from lakewarden.planners.ports import KeepsArchive, NoArchiveError, Observation, Storage, TableFormat
+from lakewarden.planners.ports import Observation, Storage, TableFormat
 
 _LONGEST_MESSAGE = 2000
 """The most characters of a message that are kept. Names of the table are in it."""
@@ -155,36 +154,3 @@ class Observer:
         if request.previous is not None and request.known is not None:
             self._kept[request.table.id] = (request.known, request.previous)
         return request.known, request.previous
-
-
-# One page of the archive of a table, read in a reader process. It raises no error.
-
-
-class ArchiveRequest(NamedTuple):
-    """A requested page: what was requested before a moment (None: the newest), and at least how many instants."""
-
-    table: Table
-    before: datetime | None
-    limit: int
-
-
-class ArchiveAnswer(NamedTuple):
-    """A page, or a failure. `without`: the table has no archive that Lakewarden reads."""
-
-    page: ArchivePage | None = None
-    failure: ReadFailure | None = None
-    without: bool = False
-
-
-def read_archive(
-    request: ArchiveRequest, formats: Mapping[str, TableFormat], storage_for: Callable[[str], Storage]
-) -> ArchiveAnswer:
-    """Read a page of the archive of a table."""
-    try:
-        table_format = formats.get(request.table.format)
-        if not isinstance(table_format, KeepsArchive):
-            raise NoArchiveError(f"a {request.table.format} table has no archived timeline")
-        storage = storage_for(request.table.location)
-        return ArchiveAnswer(table_format.archived(request.table, storage, before=request.before, limit=request.limit))
-    except Exception as error:  # noqa: BLE001 - the failure of one table must not affect another
-        return ArchiveAnswer(failure=ReadFailure.of(error), without=isinstance(error, NoArchiveError))

@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -30,13 +29,10 @@ from lakewarden.planners.reading.board import Board
 from lakewarden.planners.reading.frames import Frames, believed, framed
 from lakewarden.planners.reading.observing import (
     Answers,
-    ArchiveAnswer,
-    ArchiveRequest,
     ObservationAnswer,
     ObservationRequest,
     Observer,
     ReadFailure,
-    read_archive,
 )
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import format_size
@@ -87,19 +83,11 @@ class ObservationRequests(NamedTuple):
 class Reader:
     """The process. It takes requests from its socket and answers each, in its threads."""
 
-    def __init__(
-        self,
-        channel: socket.socket,
-        board: Board,
-        observer: Observer,
-        hello: Hello,
-        archive: Callable[[ArchiveRequest], ArchiveAnswer],
-    ) -> None:
+    def __init__(self, channel: socket.socket, board: Board, observer: Observer, hello: Hello) -> None:
         self._channel = channel
         self._board = board
         self._observer = observer
         self._hello = hello
-        self._archive = archive
         self._tables: dict[TableId, Table] = {}
         self._shared = SharedValues()
         self._asked: queue.SimpleQueue[tuple[datetime, ObservationRequest]] = queue.SimpleQueue()
@@ -113,11 +101,7 @@ class Reader:
                 threading.Thread(target=self._work, args=(number,), daemon=True).start()
         while True:
             while (content := frames.next()) is not None:
-                message = believed(content)
-                if isinstance(message, ArchiveRequest):  # a process for it alone
-                    self._channel.sendall(framed(self._archive(message)))
-                else:
-                    self._take(message)
+                self._take(believed(content))
             received = self._channel.recv(_RECEIVE_BYTES)
             if not received:
                 return
@@ -203,10 +187,8 @@ def serve(
     limit_memory(hello.memory)
     gc.collect()
     gc.freeze()
-    storage = storage_for(hello)
-    observer = Observer(formats=formats, storage_for=storage)
-    archive = partial(read_archive, formats=formats, storage_for=storage)
-    Reader(channel, Board(board, threads=hello.threads), observer, hello, archive).serve(frames)
+    observer = Observer(formats=formats, storage_for=storage_for(hello))
+    Reader(channel, Board(board, threads=hello.threads), observer, hello).serve(frames)
 
 
 # The limits of a reader process. It also ends with the daemon. Linux only.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -33,7 +32,6 @@ from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.locations import by_place, is_in_catalog
 from lakewarden.service.commands.observing import observed
 from lakewarden.service.commands.printing import about_table, as_written
-from lakewarden.service.config.check import REFUSED, check_config
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog
 from lakewarden.service.config.loading import Config, examine, load
 from lakewarden.service.config.problems import Weight
@@ -48,7 +46,6 @@ from lakewarden.service.store.settings import DatabaseSettings
 
 _SECONDS = 10.0
 _APART_SECONDS = 5.0
-_OF_THE_STORE = "start the database, or correct the section database"
 
 
 def in_time(check: str, ask: Callable[[], Proof], *, seconds: float, remedy: str) -> Proof:
@@ -80,7 +77,7 @@ def of_machine(config: Config) -> Sequence[Callable[[], Proof]]:
     profiles = [settings.spark[name] for name in sorted(names & settings.spark.keys())]
     formats = sorted({name for profile in profiles for name in profile.formats})
     remedies = {
-        "store": _OF_THE_STORE,
+        "store": "start the database, or correct the section database",
         "jvm": "install Java 17, or install Lakewarden again: it brings one",
         "jars": "start the daemon once where Maven Central answers, or copy the jars to this folder",
         "clock": "let the machine take the time from a server (chrony, systemd-timesyncd)",
@@ -98,12 +95,6 @@ def of_machine(config: Config) -> Sequence[Callable[[], Proof]]:
         partial(_zones, sorted({str(table.zone) for table in config.tables})),
         *(partial(_port, name, section.host, section.port) for name, section in ports.items()),
     ]
-
-
-def of_database(config: Config) -> Callable[[], Proof]:
-    """Return the check of the store of the daemon."""
-    ask = partial(_store, config.settings.database, config.data_dir)
-    return partial(in_time, "store", ask, seconds=_SECONDS, remedy=_OF_THE_STORE)
 
 
 def _data_dir(folder: Path) -> Proof:
@@ -397,23 +388,3 @@ def print_proofs(proofs: Sequence[Proof], *, out: TextIO) -> None:
 def code_for(proofs: Sequence[Proof]) -> int:
     """Return 1 if something is wrong, and 0 otherwise."""
     return 1 if any(proof.result is ProofResult.WRONG for proof in proofs) else 0
-
-
-def check_and_connect(file: Path, *, as_json: bool, out: TextIO) -> int:
-    """Print the problems of a configuration, and whether its store, catalogs, locks, stores and tables are reached.
-
-    Return 2 if the configuration has an error. Then nothing is tried. Return 1 if something is not reached.
-    """
-    problems = io.StringIO()
-    if check_config(file, as_json=as_json, out=problems) == REFUSED:
-        print(problems.getvalue(), end="", file=out)
-        return REFUSED
-    config = load(file)
-    proofs = at_once([of_database(config), *of_lake(config)])
-    if as_json:
-        checked = json.loads(problems.getvalue())
-        print(json.dumps({**checked, "connections": [asdict(proof) for proof in proofs]}, indent=2), file=out)
-    else:
-        print(problems.getvalue(), end="", file=out)
-        print_proofs(proofs, out=out)
-    return code_for(proofs)

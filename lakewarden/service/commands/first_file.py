@@ -32,7 +32,7 @@ _MOST_EXCEPTIONS = 20
 much as the one that kept the most."""
 
 _HEAD = "# Written by `lakewarden init`. Lakewarden changes nothing while the mode is `observe`."
-_SECOND = "# docs/settings.md has every setting. `lakewarden check-config --connect` tries what this file names."
+_SECOND = "# docs/settings.md has every setting. `lakewarden doctor` tries what this file names."
 
 
 def known_options(defaults: Path | None, environment: Mapping[str, str]) -> Mapping[str, WriterDefaults]:
@@ -71,7 +71,7 @@ def first_file(
     """
     for place, tables in tables_at.items():
         if not tables:
-            raise PermanentError(f"no table is at {place}: `lakewarden discover` shows what was searched")
+            raise PermanentError(f"no table is at {place}: name a folder above the tables, a pattern or a catalog")
     names = _names(tables_at)
     formats = {place: _by_format(tables) for place, tables in tables_at.items()}
     catalogs = [line for place in tables_at for line in _catalogs(place, sorted(formats[place]), names[place])]

@@ -1,13 +1,11 @@
-"""What places stand for: the tables below a path, or in a catalog. `lakewarden discover` prints them."""
+"""What places stand for: the tables below a path, or in a catalog."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TextIO
 from urllib.parse import parse_qsl
 
@@ -23,7 +21,7 @@ from lakewarden.planners.settings import shown
 from lakewarden.planners.storage import Storages, canonical_location
 from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog
-from lakewarden.service.config.loading import Config, load
+from lakewarden.service.config.loading import Config
 
 _KINDS = {"thrift": "hive", "http": "rest", "https": "rest"}
 """The schemes of catalogs that can be asked without a configuration."""
@@ -188,67 +186,27 @@ def _table_of(identifier: str, catalog: ConfiguredCatalog, location: str | None,
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Discovered:
-    """The tables of some places, each once, and what could not be searched."""
+def found_at(place: str, *, exclude: Sequence[str] = (), err: TextIO) -> tuple[Table, ...]:
+    """Return the tables of a place, each once, and print what could not be searched.
 
-    tables: tuple[Table, ...]
-    unread: tuple[UnreadLine, ...]
-
-
-def discovered(places: Sequence[str], *, exclude: Sequence[str] = (), config: Path | None = None) -> Discovered:
-    """Return the tables of the places. `config` has the catalogs and the stores.
-
-    Raises PermanentError if a place means nothing, and TemporaryError if it does not answer.
+    Raises PermanentError if the place means nothing. Raises TemporaryError if nothing of it could be searched, as when
+    a catalog does not answer.
     """
-    configuration = None if config is None else load(config)
-    storages = (
-        Storages() if configuration is None else Storages(configuration.settings.storage, roots=configuration.roots)
-    )
-    settings = SearchSettings(
-        storages=storages, catalogs={} if configuration is None else configuration.catalogs, exclude=exclude
-    )
     tables: dict[str, Table] = {}
     unread: dict[UnreadLine, None] = {}
-    for place in places:
-        for entry in tables_of(place, settings):
-            if isinstance(entry, Table):
-                tables.setdefault(entry.location, entry)
-            else:
-                unread[entry] = None
-    return Discovered(tables=tuple(tables.values()), unread=tuple(unread))
-
-
-def found_at(place: str, *, exclude: Sequence[str] = (), err: TextIO) -> tuple[Table, ...]:
-    """Return the tables of a place, and print what could not be searched.
-
-    Raises TemporaryError if nothing of the place could be searched, as when a catalog does not answer.
-    """
-    listing = discovered([place], exclude=exclude)
-    if listing.unread and not listing.tables:
-        raise TemporaryError("\n".join(_not_searched(listing.unread)))
-    for line in _not_searched(listing.unread):
+    for entry in tables_of(place, SearchSettings(storages=Storages(), catalogs={}, exclude=exclude)):
+        if isinstance(entry, Table):
+            tables.setdefault(entry.location, entry)
+        else:
+            unread[entry] = None
+    not_searched = _not_searched(unread)
+    if unread and not tables:
+        raise TemporaryError("\n".join(not_searched))
+    for line in not_searched:
         print(line, file=err)
-    return listing.tables
+    return tuple(tables.values())
 
 
-def print_discovered(listing: Discovered, *, as_json: bool, out: TextIO, err: TextIO) -> int:
-    """Print the tables, one a line. Return 2 if there is none."""
-    if as_json:
-        tables = [{"location": table.location, "format": table.format} for table in listing.tables]
-        unread = [{"location": line.location, "reason": line.reason} for line in listing.unread]
-        print(json.dumps({"tables": tables, "unread": unread}, indent=2), file=out)
-    else:
-        width = max((len(table.format) for table in listing.tables), default=0)
-        for entry in sorted(listing.tables, key=lambda table: table.location):
-            print(f"{entry.format:<{width}}  {printable(entry.location)}", file=out)
-        for line in _not_searched(listing.unread):
-            print(line, file=err)
-        places = len({line.location for line in listing.unread})
-        print(printable(f"{len(listing.tables)} tables, {places} places were not searched"), file=err)
-    return 0 if listing.tables else 2
-
-
-def _not_searched(unread: Sequence[UnreadLine]) -> list[str]:
+def _not_searched(unread: Iterable[UnreadLine]) -> list[str]:
     """Return a line for each place. A catalog is asked for the tables of each format, and fails for all of them."""
     return list(dict.fromkeys(printable(f"not searched: {line.location}: {line.reason}") for line in unread))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -12,7 +11,6 @@ from urllib.parse import urlsplit
 
 from lakewarden.client import Client, ClientError
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, UnknownNameError
-from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Syntax, WriterEngine
 from lakewarden.planners.registry import FORMATS
@@ -147,71 +145,3 @@ def _measured(table: str, engine: str, url: str, key: str | None) -> tuple[timed
     if held is None:
         return None, f"the daemon at {url} has measured no run yet: the waits for the lock are the shortest safe ones"
     return timedelta(seconds=held), f"the daemon at {url} has measured the waits for the lock"
-
-
-_ENDING = {Syntax.PROPERTIES: "properties", Syntax.WITH_CLAUSE: "sql"}
-_MOST_NAMED = 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WriterFiles:
-    """What was written, and why there are no options for some tables."""
-
-    written: int
-    refused: tuple[tuple[str, str], ...]
-
-
-def write_for_all(config: Path, folder: Path, *, engine: str | None, out: TextIO) -> int:
-    """Write one file for each table and engine, and print what has none. `engine` is the only one that is meant.
-
-    Files of an earlier call are replaced. The waits for locks are the shortest safe ones: `writer-options TABLE` asks
-    the daemon. Return 1 if a table has no options, for example because it names no lock.
-    """
-    configuration = load(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    made = _write(configuration, folder, engine)
-    print(printable(f"{made.written} files are in {folder}"), file=out)
-    for table, why in made.refused[:_MOST_NAMED]:
-        print(printable(f"no options for {table}: {why}"), file=out)
-    if len(made.refused) > _MOST_NAMED:
-        print(f"and {len(made.refused) - _MOST_NAMED} more tables without options", file=out)
-    return 1 if made.refused else 0
-
-
-def _write(configuration: Config, folder: Path, engine: str | None) -> WriterFiles:
-    written, refused = 0, list[tuple[str, str]]()
-    for table in _tables(configuration, refused):
-        try:
-            for writer in _engines(table, engine):
-                body = options_for_writers(configuration.settings, table, writer, held=None)
-                file = folder / f"{table.id}.{writer.name}.{_ENDING[writer.syntax]}"
-                file.write_text(written_out(body, None, syntax=writer.syntax) + "\n", encoding="utf-8")
-                written += 1
-        except PermanentError as none:
-            refused.append((table.id, str(none)))
-    return WriterFiles(written=written, refused=tuple(refused))
-
-
-def _tables(configuration: Config, refused: list[tuple[str, str]]) -> Iterator[Table]:
-    """Yield the tables of the file, and those that its patterns find now. What cannot be listed is noted."""
-    ids = set()
-    for table in configuration.tables:
-        ids.add(table.id)
-        yield table
-    for source in sources_of(
-        configuration.discover, Storages(configuration.settings.storage, roots=configuration.roots)
-    ):
-        try:
-            answer = source.find()
-        except LakewardenError as error:
-            refused.append((source.name, str(error)))
-            continue
-        refused += [*answer.unlisted.items(), *answer.refused.items()]
-        yield from (table for table in answer.tables if table.id not in ids)
-        ids.update(table.id for table in answer.tables)
-
-
-def _engines(table: Table, only: str | None) -> tuple[WriterEngine, ...]:
-    """Return the engines that write tables of the format. If `only` is none of them, its writers are of the first."""
-    engines = FORMATS[table.format].writer_engines
-    return engines if only is None else tuple(engine for engine in engines if engine.name == only) or engines[:1]

@@ -213,20 +213,13 @@ class Commands:
             self._proofs.resume(table)
 
     @_on_control_thread
-    def quarantine(self, table: TableId, service: Service, *, reason: str | None, caller: Caller = LOCAL) -> bool:
-        """Put a service of a table in quarantine, or release it from quarantine and backoff if `reason` is None.
-
-        The answer is False if there was nothing to release.
-        """
+    def release(self, table: TableId, service: Service, *, caller: Caller = LOCAL) -> bool:
+        """Release a service of a table from quarantine and backoff. The answer is False if it is in neither."""
         before = self._service_states.held_back(table, service)
-        if reason is None and before is None:
+        if before is None:
             return False
-        kind = ActKind.RELEASED if reason is None else ActKind.QUARANTINED
-        self._audit_log.note(caller, kind, table=table, service=service, before=before, after=reason)
-        if reason is None:
-            self._service_states.release(table, service)
-        else:
-            self._service_states.quarantine(table, service, reason)
+        self._audit_log.note(caller, ActKind.RELEASED, table=table, service=service, before=before)
+        self._service_states.release(table, service)
         return True
 
     @_on_control_thread

@@ -88,8 +88,6 @@ class ControlPlane:
     ) -> None:
         self.discovery = discovery
         self.commands = commands
-        self.archives = resources.archives
-        """The readers of archived timelines. Unlike the methods, a caller waits for them."""
         self._tables = state.tables
         self._statuses = TableStatuses(state=state, ownership=ownership, scheduling=scheduling, clock=resources.clock)
         self._daemon = daemon

@@ -33,7 +33,7 @@ from lakewarden.service.http.routes.barriers import add_barriers
 from lakewarden.service.http.routes.daemon import add_daemon
 from lakewarden.service.http.routes.deletions import add_deletions
 from lakewarden.service.http.routes.explain import add_explain, add_writer_options
-from lakewarden.service.http.routes.pauses import add_cancelling, add_pauses, add_quarantine
+from lakewarden.service.http.routes.pauses import add_cancelling, add_pauses, add_release
 from lakewarden.service.http.routes.policies import add_policies, add_proof
 from lakewarden.service.http.routes.runs import add_runs
 from lakewarden.service.http.routes.status import add_replicas, add_status, add_tables
@@ -81,7 +81,7 @@ def build_api(
     add_pauses(app, plane)
     add_deletions(app, plane)
     add_barriers(app, plane)
-    add_quarantine(app, plane)
+    add_release(app, plane)
     add_status(app, plane, clock)
     add_decisions(app, plane)
     add_run_log(app, plane)

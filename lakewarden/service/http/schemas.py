@@ -117,13 +117,6 @@ class TableBody(BaseModel):
     labels: dict[str, str]
 
 
-class PendingBody(BaseModel):
-    """The instants of a table that wait to be completed, by service, the oldest first."""
-
-    table: str
-    pending: dict[str, list[InstantBody]]
-
-
 class HookBody(BaseModel):
     """The result of a commit hook: `accepted`, or `unknown_table`. In both cases the sender need not send it again."""
 
@@ -201,15 +194,6 @@ def table_body(status: TableStatus, *, polled_ago: timedelta | None) -> TableBod
         contact=table.contact,
         labels=dict(table.labels),
     )
-
-
-def pending_body(status: TableStatus) -> PendingBody:
-    """Return the pending instants of a table as JSON."""
-    pending: dict[str, list[InstantBody]] = {}
-    for instant in status.view.timeline.instants if status.view else ():
-        if instant.pending and isinstance(instant.stands_for, Service):
-            pending.setdefault(instant.stands_for.value, []).append(_instant(instant))
-    return PendingBody(table=status.table.id, pending=pending)
 
 
 def _service(service: Service, status: TableStatus) -> ServiceBody:

@@ -146,7 +146,6 @@ class ActKind(StrEnum):
     BARRIER_ASKED = "barrier_asked"
     BARRIER_LIFTED = "barrier_lifted"
     RUN_CANCELLED = "run_cancelled"
-    QUARANTINED = "quarantined"
     RELEASED = "released"
     DRAINED = "drained"
     RELOADED = "reloaded"

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,6 @@ class Pages:
             moment=_moment,
             words=_words,
             figure=figure,
-            pattern=escape,
             setting=_setting,
             lines=_lines,
             kind=kind,

@@ -209,7 +209,7 @@ class _Drawn:
     count: int
 
 
-def drawn(bars: Iterable[Bar], window: TimeRange, *, now: datetime, link: Callable[[str], str] | None = None) -> str:
+def drawn(bars: Iterable[Bar], window: TimeRange, *, now: datetime, link: Callable[[str], str]) -> str:
     """Return the picture of the bars in a window. `link` returns the address of a run, for the bars of runs."""
     in_window = [bar for bar in bars if window.shows(bar)]
     back: list[str] = []
@@ -272,13 +272,13 @@ def _rows(boxes: Sequence[_Drawn]) -> list[list[_Drawn]]:
     return rows
 
 
-def _bar(box: _Drawn, top: float, now: datetime, link: Callable[[str], str] | None) -> str:
+def _bar(box: _Drawn, top: float, now: datetime, link: Callable[[str], str]) -> str:
     bar = box.bar
     classes = ["failed" if bar.failed else bar.hand.value]
     classes += [name for name, holds in (("waiting", bar.waiting), ("pending", bar.ended_at is None)) if holds]
     place = f'x="{box.left:.1f}" y="{top:g}" width="{box.right - box.left:.1f}" height="{_ROW - 3}"'
     rect = f'<rect class="{" ".join(classes)}" {place} rx="1.5"><title>{_text(_title(box, now))}</title></rect>'
-    if bar.run is None or link is None or box.count > 1:
+    if bar.run is None or box.count > 1:
         return rect
     return f'<a href="{_text(link(bar.run))}" tabindex="-1">{rect}</a>'
 

@@ -20,7 +20,6 @@ from lakewarden.service.state.barriers import Barriers
 from lakewarden.service.state.lock_proofs import LockProofs
 from lakewarden.service.state.moments import Moments
 from lakewarden.service.state.observations import Observations
-from lakewarden.service.state.readers.archives import ArchiveReaders
 from lakewarden.service.state.readers.port import TableReaders
 from lakewarden.service.state.readers.threads import PlacedThreads, Threads
 from lakewarden.service.state.service_states import ServiceStates
@@ -55,8 +54,8 @@ class DaemonState:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resources:
     """`pools` are the session pools by the name of their `spark` profile. `readers` observe tables. Without readers the
-    control thread observes them. `archives` read archived timelines. `threads` list catalogs.
-    `run_logs` are the logs of the runs that this daemon has carried out.
+    control thread observes them. `threads` list catalogs. `run_logs` are the logs of the runs that this daemon has
+    carried out.
     """
 
     pools: MutableMapping[str, Pool]
@@ -66,7 +65,6 @@ class Resources:
     formats: Mapping[str, TableFormat] = field(default_factory=lambda: FORMATS)
     storages: Storages = field(default_factory=Storages)
     readers: TableReaders | None = None
-    archives: ArchiveReaders = field(default_factory=ArchiveReaders)
     threads: Threads = field(default_factory=PlacedThreads)
     run_logs: RunLogs | None = None
     rng: random.Random = field(default_factory=random.Random)

@@ -47,7 +47,6 @@ from lakewarden.service.rules.permits import Limits
 from lakewarden.service.rules.shutdown import STEP_BACK
 from lakewarden.service.state.api_keys import PUBLIC_KEYS, ApiKeys
 from lakewarden.service.state.daemon_state import Resources
-from lakewarden.service.state.readers.archives import ArchiveReaders
 from lakewarden.service.state.readers.child import COMMAND as READER
 from lakewarden.service.state.readers.processes import ProcessReaders
 from lakewarden.service.state.readers.threads import PlacedThreads
@@ -237,9 +236,6 @@ def serve(
                 formats=formats,
                 storages=storages,
                 readers=readers,
-                archives=ArchiveReaders(
-                    settings=settings.reading, stores=settings.storage, roots=config.roots, command=reader
-                ),
                 run_logs=run_logs,
             ),
             sources=sources_of(config.discover, storages),

@@ -94,7 +94,7 @@ def test_a_clean_that_was_killed_half_way_is_finished_before_the_commit_that_wai
     daemon.start()
 
     daemon.until(lambda: len(stopped.completions()) == 3)
-    daemon.until(lambda: not (daemon.get("/v1/tables/sales.orders/pending") or {"pending": 1})["pending"])
+    daemon.until(lambda: not (daemon.get("/v1/tables/sales.orders/timeline?pending=true") or {"items": 1})["items"])
     assert stopped.completions() == ["commit", "clean", "commit"]
     assert stopped.orders.found() == stopped.orders.expected
     assert daemon.stop() == 0

@@ -107,8 +107,7 @@ def _body(served: Served, path: str, role: str) -> Any:
 BODIES: Mapping[str, Sequence[str]] = {
     "/v1/replicas": ["replicas"],
     "/v1/tables/sales.orders0/policies": ["policies", "sales.orders0"],
-    "/v1/tables/sales.orders0/pending": ["pending", "sales.orders0"],
-    "/v1/tables/sales.orders0/barrier": ["holds", "list", "sales.orders0"],
+    "/v1/tables/sales.orders0/timeline?pending=true": ["timeline", "sales.orders0", "--pending"],
     "/v1/config": ["config"],
     "/v1/approvals": ["approvals"],
     "/v1/runs": ["runs"],
@@ -161,7 +160,6 @@ def test_exit_codes_say_what_happened(served: Served, capsys: pytest.CaptureFixt
         ("trigger", "sales.orders0", "compaction"): ("trigger", 4),
         ("approvals", "approve", "sales.orders0", "clean"): ("operator", 4),
         ("runs", "--state", "NOPE"): ("viewer", 2),
-        ("holds", "take", "sales.orders0", "--hold", "soon"): ("trigger", 2),
         ("tables", "--url", "http://127.0.0.1:9"): ("viewer", 5),
     }
     for words, (role, expected) in cases.items():

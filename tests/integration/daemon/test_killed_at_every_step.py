@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+PENDING = "/v1/tables/sales.orders/timeline?pending=true"
 COMPACTION = {"compaction": {"trigger": {"num_commits": 2}}}
 CLEAN = {
     "clean": {
@@ -36,8 +37,7 @@ def _check_store(daemon: DaemonProcess, service: str, pending: str, orders: Orde
     assert len(done) == len(set(done))
     epochs = [run["epoch"] for run in reversed(runs) if run["epoch"]]
     assert epochs == sorted(set(epochs))
-    answer = daemon.get("/v1/tables/sales.orders/pending")
-    assert answer["pending"] == {}
+    assert daemon.get(PENDING)["items"] == []
 
 
 MORE = pytest.mark.faults
@@ -79,7 +79,7 @@ def test_a_compaction_killed_at_a_step_is_finished_afterwards(
     assert not [heartbeat for heartbeat in left if heartbeat.exists()]
     assert orders.found() == orders.expected
     assert len(orders.timeline("*_*.commit")) == 1
-    daemon.until(lambda: not daemon.get("/v1/tables/sales.orders/pending")["pending"])
+    daemon.until(lambda: not daemon.get(PENDING)["items"])
     _check_store(daemon, "compaction", "compaction", orders)
     assert daemon.stop() == 0
 
@@ -101,6 +101,6 @@ def test_a_clean_killed_while_it_deletes_is_finished_afterwards(
 
     daemon.until_succeeded("clean")
     assert orders.found() == orders.expected
-    daemon.until(lambda: not daemon.get("/v1/tables/sales.orders/pending")["pending"])
+    daemon.until(lambda: not daemon.get(PENDING)["items"])
     _check_store(daemon, "clean", "clean", orders)
     assert daemon.stop() == 0

@@ -232,10 +232,10 @@ def test_explain_says_how_far_back_a_stream_may_be(lake: Lake) -> None:
 
 
 def test_a_key_that_may_come_back_is_named_before_the_first_run(lake: Lake) -> None:
-    """`explain` says what compactions do about it, and has the query for doubled keys, as `check-config` does."""
+    """`explain` says what compactions do about it, and has the query for doubled keys, as `doctor` does."""
     query = "GROUP BY 1, 2 HAVING count(*) > 1"
     explained = lake.explained("deleting")
     assert "leaves out the file groups in which one of their keys was written again since its plan" in explained
     assert query in explained
     assert query in lake.printed("explain", str(lake.folder / "deleting"))
-    assert query in lake.printed("check-config", "--connect", "lakewarden.yaml")
+    assert query in lake.printed("doctor", "--config", "lakewarden.yaml")

@@ -222,7 +222,7 @@ def test_it_goes_on_after_its_jvm_and_its_daemon_were_killed(
     daemon.start()
     daemon.until(lambda: (daemon.get("/v1/tables") or {"items": []})["items"])
     with _appending(trips):
-        assert main(["run", TABLE, "compaction", "--rewrite-all", "--url", daemon.url]) == 0
+        assert main(["trigger", TABLE, "compaction", "--rewrite-all", "--url", daemon.url]) == 0
         asked = capsys.readouterr().out
         stands()
         held_at("committed")

@@ -30,7 +30,7 @@ def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["tables", "--help"],
         ["tables", "--url", "http://127.0.0.1:9"],
         ["explain", "orders", "--url", "http://127.0.0.1:9"],
-        ["run", "orders", "clean", "--url", "http://127.0.0.1:9"],
+        ["trigger", "orders", "clean", "--url", "http://127.0.0.1:9"],
         ["writer-options", "orders", "--config", "/nowhere"],
     ],
 )

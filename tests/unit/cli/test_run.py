@@ -1,4 +1,4 @@
-"""`lakewarden run`: a run of any service of any format is asked for from a terminal, or only looked at before."""
+"""`lakewarden trigger`: a run of any service of any format is asked for from a terminal, or only looked at before."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ CLEAN = "POST /v1/tables/sales.orders/services/clean/runs"
 def test_a_run_is_asked_for_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     """One line for people, and with --json exactly what the API answers."""
     with daemon({**KNOWN, COMPACTION: (202, RUN)}) as (url, _):
-        assert main(["run", "sales.orders", "compaction", "--url", url]) == 0
+        assert main(["trigger", "sales.orders", "compaction", "--url", url]) == 0
         assert capsys.readouterr().out == "run run-1 of compaction on sales.orders is QUEUED: asked for\n"
-        assert main(["run", "sales.orders", "compaction", "--url", url, "--json"]) == 0
+        assert main(["trigger", "sales.orders", "compaction", "--url", url, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == RUN
 
 
 def test_a_dry_run_asks_for_nothing_and_says_what_a_request_would_meet(capsys: pytest.CaptureFixture[str]) -> None:
     """What blocks it is said with its remedy, and below it what is known of the service."""
     with daemon({**KNOWN, DRY_RUN: (200, DRY)}) as (url, seen):
-        assert main(["run", "sales.orders", "clean", "--dry-run", "--url", url]) == 0
+        assert main(["trigger", "sales.orders", "clean", "--dry-run", "--url", url]) == 0
         text = capsys.readouterr().out
-        assert main(["run", "sales.orders", "clean", "--dry-run", "--json", "--url", url]) == 0
+        assert main(["trigger", "sales.orders", "clean", "--dry-run", "--json", "--url", url]) == 0
         assert json.loads(capsys.readouterr().out) == DRY
     assert not [one for one in seen if one.startswith("POST")]
     assert text.startswith("sales.orders  clean: no run would begin: a lock is missing\n  -> name it\n")
@@ -95,7 +95,7 @@ def test_a_dry_run_asks_for_nothing_and_says_what_a_request_would_meet(capsys: p
 def test_a_refusal_is_said_with_its_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is that of a conflict. One line on stderr."""
     with daemon({**KNOWN, CLEAN: (409, REFUSED)}) as (url, _):
-        assert main(["run", "sales.orders", "clean", "--url", url]) == 6
+        assert main(["trigger", "sales.orders", "clean", "--url", url]) == 6
         told = capsys.readouterr()
         assert (told.out, told.err) == ("", f"the daemon at {url} says: a lock is missing; name it\n")
 
@@ -112,7 +112,7 @@ def test_an_unknown_table_or_service_is_answered_with_known_ones(
 ) -> None:
     """Before anything is asked for."""
     with daemon(KNOWN) as (url, seen):
-        assert main(["run", table, service, "--url", url]) == 4
+        assert main(["trigger", table, service, "--url", url]) == 4
     assert says in capsys.readouterr().err
     assert not [one for one in seen if one.startswith("POST")]
 
@@ -124,9 +124,9 @@ def test_a_rewrite_of_all_files_is_asked_for(capsys: pytest.CaptureFixture[str])
     """If another run is under way, the line says that the rewrite begins after it."""
     beside = {**RUN, "state": "RUNNING", "rewrite_all": False}
     with daemon({**KNOWN, COMPACTION: (202, OF_ALL)}) as (url, _):
-        assert main(["run", "sales.orders", "compaction", "--rewrite-all", "--url", url]) == 0
+        assert main(["trigger", "sales.orders", "compaction", "--rewrite-all", "--url", url]) == 0
     with daemon({**KNOWN, COMPACTION: (200, beside)}) as (url, _):
-        assert main(["run", "sales.orders", "compaction", "--rewrite-all", "--url", url]) == 0
+        assert main(["trigger", "sales.orders", "compaction", "--rewrite-all", "--url", url]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "run run-1 of compaction on sales.orders is QUEUED: asked for"
     assert second.endswith("is RUNNING: asked for. The rewrite of all files begins after it")
@@ -141,9 +141,10 @@ def test_the_dry_run_of_a_rewrite_is_waited_for_and_shown(
     ended["figures"] = {"files": 12, "runs": 2}
     routes = {**KNOWN, COMPACTION: (202, {**OF_ALL, "dry_run": True}), "GET /v1/runs/run-1": (200, ended)}
     with daemon(routes) as (url, _):
-        assert main(["run", "sales.orders", "compaction", "--rewrite-all", "--dry-run", "--url", url]) == code
+        words = ["trigger", "sales.orders", "compaction", "--rewrite-all", "--dry-run", "--url", url]
+        assert main(words) == code
         text = capsys.readouterr().out
-        assert main(["run", "sales.orders", "compaction", "--rewrite-all", "--dry-run", "--json", "--url", url]) == code
+        assert main([*words, "--json"]) == code
     assert text.splitlines() == [
         "sales.orders  compaction: so it is",
         "  files              12",
@@ -155,6 +156,6 @@ def test_the_dry_run_of_a_rewrite_is_waited_for_and_shown(
 def test_a_rewrite_of_all_files_is_withdrawn(capsys: pytest.CaptureFixture[str]) -> None:
     """The answer has no body."""
     with daemon({**KNOWN, "DELETE /v1/tables/sales.orders/services/compaction/rewrite": (204, None)}) as (url, seen):
-        assert main(["run", "sales.orders", "compaction", "--end-rewrite", "--url", url]) == 0
+        assert main(["trigger", "sales.orders", "compaction", "--end-rewrite", "--url", url]) == 0
     assert "is withdrawn: no further run of it begins" in capsys.readouterr().out
     assert seen[-1].startswith("DELETE ")

@@ -41,11 +41,9 @@ ENDS: dict[str, int] = {
     "keys revoke ID": Code.NOT_FOUND,
     "init PATH --output lakewarden.yaml": Code.USAGE,  # the folder of the test has that file already
     "runs cancel RUN": Code.CONFLICT,  # it has ended
-    "runs retry RUN": Code.CONFLICT,
     "runs log RUN": Code.NOT_FOUND,  # a worker of the fake pool writes none
     "approvals approve TABLE SERVICE": Code.CONFLICT,  # nothing waits
-    "holds release TABLE HOLD": Code.NOT_FOUND,
-    "check-config --connect": Code.NO,  # nobody answers for its lock
+    "quarantine release TABLE SERVICE": Code.NOT_FOUND,  # it is in none
     "tables register PATH": Code.CONFLICT,  # the daemon was started without a file
     "tables register s3://lake/sales/orders --id sales.orders --format hudi --policy stream --label domain=sales": (
         Code.CONFLICT
@@ -62,7 +60,7 @@ ENDS: dict[str, int] = {
 """
 
 
-REWRITES = "run sales.orders compaction --"
+REWRITES = "trigger sales.orders compaction --"
 """These examples follow each other. What one gets depends on whether the run of the other has ended."""
 
 

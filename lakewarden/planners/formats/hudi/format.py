@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lakewarden.planners.formats.hudi.archived import archived_page
 from lakewarden.planners.formats.hudi.backlog.archiving import archived_too_early
 from lakewarden.planners.formats.hudi.backlog.backlog import needs_commits
 from lakewarden.planners.formats.hudi.backlog.neglected import RETAINED_BY_HUDI
@@ -42,7 +41,7 @@ from lakewarden.planners.formats.hudi.writers.writer_options import ENGINES, HOO
 from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import ArchivePage, Instant, Service, Step
+from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import (
@@ -234,11 +233,6 @@ class HudiFormat:
                 "keep_max_commits": by_default.keep_max_commits + more,
             },
         }
-
-    def archived(self, table: Table, storage: Storage, *, before: datetime | None, limit: int) -> ArchivePage:
-        """Return archived instants of a table version 8 or 9."""
-        options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
-        return archived_page(table, options, storage, before=before, limit=limit)
 
     def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
         """Return the writes in flight that would fail if `service` took `step` now."""

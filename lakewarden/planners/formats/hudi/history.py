@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_stream import from_json
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, Layout
-from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED
 from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Instant
@@ -33,12 +33,9 @@ _TIME = re.compile(r"\d{14,23}", re.ASCII)
 _VERSION = re.compile(r"\d{1,10}", re.ASCII)
 
 _LARGEST_MANIFEST = 16 * 2**20
-_MOST_METADATA = 64 * 2**20
-"""The most bytes of the metadata of a file's instants that are read. Beyond that, ambiguous instants stay so."""
-
 _MOST_ROWS = 1_000_000
 _LONGEST_ACTION = 40
-_COLUMNS = ("instantTime", "completionTime", "action")
+_COLUMNS = ["instantTime", "completionTime", "action"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,14 +50,11 @@ class HistoryFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Archived:
-    """An archived instant. All of them are completed. `operation` is the operation of its metadata, such as CLUSTER.
-    None if it has none, or if it was not read.
-    """
+    """An archived instant. All of them are completed."""
 
     time: str
     completed_time: str | None
     action: str
-    operation: str | None = None
 
 
 def history_files(folder: str, storage: Storage) -> Sequence[HistoryFile]:
@@ -101,13 +95,13 @@ def history_folder(properties: TableProperties) -> str:
     return folder
 
 
-def read_history(folder: str, file: HistoryFile, storage: Storage, *, operations: bool = True) -> Sequence[Archived]:
-    """Return the instants of a file. Only the columns that are needed are read: without `operations` not the metadata.
+def read_history(folder: str, file: HistoryFile, storage: Storage) -> Sequence[Archived]:
+    """Return the instants of a file. Their metadata, which is large, is not read.
 
     Raises PermanentError if it is damaged. Raises what the storage raises.
     """
-    import pyarrow as pa  # noqa: PLC0415 - few requests need it
-    from pyarrow import parquet  # noqa: PLC0415 - few requests need it
+    import pyarrow as pa  # noqa: PLC0415 - few tables need it
+    from pyarrow import parquet  # noqa: PLC0415 - few tables need it
 
     path = f"{folder}/{file.name}"
     source = _Ranges(path, file.size, storage)
@@ -115,21 +109,12 @@ def read_history(folder: str, file: HistoryFile, storage: Storage, *, operations
         opened = parquet.ParquetFile(source)
         if opened.metadata.num_rows > _MOST_ROWS:
             raise PermanentError(f"{path} has more than {_MOST_ROWS} instants, which Lakewarden does not read")
-        with_metadata = operations and _metadata_bytes(opened.metadata) <= _MOST_METADATA
-        columns = [*_COLUMNS, "metadata"] if with_metadata else [*_COLUMNS]
-        batches = opened.iter_batches(batch_size=256, columns=columns, use_threads=False)
+        batches = opened.iter_batches(batch_size=256, columns=_COLUMNS, use_threads=False)
         return tuple(instant for batch in batches for instant in _instants(batch.to_pylist()))
     except (pa.ArrowException, *MALFORMED) as error:
         if source.failure is not None:
             raise source.failure from error
         raise PermanentError(f"{path} is damaged: {shown(str(error))}") from error
-
-
-def _metadata_bytes(about: Any) -> int:
-    """Return how many bytes the metadata of a file's instants has after it is inflated."""
-    groups = (about.row_group(number) for number in range(about.num_row_groups))
-    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
-    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == "metadata")
 
 
 def _instants(rows: Sequence[Mapping[str, Any]]) -> Iterator[Archived]:
@@ -139,16 +124,7 @@ def _instants(rows: Sequence[Mapping[str, Any]]) -> Iterator[Archived]:
             raise ValueError(f"an instant has the time {time} and was completed at {completed}")
         if not 0 < len(action) <= _LONGEST_ACTION:
             raise ValueError(f"instant {time} has the action {action}")
-        operation = _operation(row.get("metadata"))
-        yield Archived(time=time, completed_time=completed or None, action=action, operation=operation)
-
-
-def _operation(metadata: bytes | None) -> str | None:
-    try:
-        operation = (decode(metadata or b"") or {}).get("operationType")
-    except UnreadableError:
-        return None
-    return operation if isinstance(operation, str) else None
+        yield Archived(time=time, completed_time=completed or None, action=action)
 
 
 class _Ranges(io.RawIOBase):
@@ -261,7 +237,7 @@ def archived_since(time: str, properties: TableProperties, storage: Storage) -> 
             entry
             for file in history_files(folder, storage)
             if file.last >= time
-            for entry in read_history(folder, file, storage, operations=False)
+            for entry in read_history(folder, file, storage)
             if entry.time >= time
         ]
     except (FileNotFoundError, PermanentError) as error:

@@ -10,7 +10,7 @@ from lakewarden.service.http.access.callers import Identify
 from lakewarden.service.http.live.etags import LiveRuns
 from lakewarden.service.http.pages.answer import Rendering
 from lakewarden.service.http.pages.fleet import add_fleet
-from lakewarden.service.http.pages.history import add_history, add_runs
+from lakewarden.service.http.pages.runs import add_runs
 from lakewarden.service.http.pages.sign_in import add_sign_in
 from lakewarden.service.http.pages.table import WriterPart, add_table
 
@@ -21,7 +21,6 @@ def add_pages(
     """Add the pages for operators, and the form to sign in."""
     rendering = Rendering(clock)
     add_fleet(app, plane, clock, rendering)
-    add_history(app, plane, clock, rendering)
     add_table(app, plane, clock, rendering, writers)
     add_runs(app, plane, rendering, live)
     add_sign_in(app, identify, rendering)

@@ -79,7 +79,7 @@ def _in_utc(moment: datetime) -> datetime:
         raise ValueError("the moment is beyond the years 1 to 9999 in UTC") from None
 
 
-def with_room(moment: datetime) -> datetime:
+def _with_room(moment: datetime) -> datetime:
     """Return a moment with room for a picture before and after it. Raises ValueError for another."""
     if not _FIRST <= moment <= _LAST:
         raise ValueError(f"the moment is not in the years {_FIRST.year} to {_LAST.year}")
@@ -89,7 +89,7 @@ def with_room(moment: datetime) -> datetime:
 Moment = Annotated[AwareDatetime, BeforeValidator(_written), AfterValidator(_in_utc)]
 """A moment in UTC."""
 
-ShownMoment = Annotated[Moment, AfterValidator(with_room)]
+ShownMoment = Annotated[Moment, AfterValidator(_with_room)]
 """A moment in UTC that a page can show."""
 
 

@@ -1,8 +1,8 @@
-"""Pauses of tables, and of all tables."""
+"""Pauses of tables, the release of their services from quarantine, and the end of runs."""
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakewarden.planners.model.clock import Clock
@@ -11,10 +11,9 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.registered import answered, policy_of, registered
-from lakewarden.service.http.routes.runs import RunRequest, requested
 from lakewarden.service.http.schemas import RunBody, run_body
 from lakewarden.service.model.access import Role
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.run import Run
 
 _OPERATOR = needs(Role.OPERATOR)
 
@@ -56,47 +55,31 @@ def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
         await answered(plane.commands.resume(registered(plane, table).table.id, caller=caller_of(request)))
 
 
-# Quarantine of one service of a table, and its release.
-
-_PATH = "/v1/tables/{table}/services/{service}/quarantine"
+# The release of one service of a table from its quarantine.
 
 
-class QuarantineRequest(BaseModel):
-    """Why a service is put in quarantine. Operators read it."""
+def add_release(app: FastAPI, plane: ControlPlane) -> None:
+    """Add the route."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str = Field(default="put in quarantine through the API", min_length=1, max_length=500)
-
-
-def add_quarantine(app: FastAPI, plane: ControlPlane) -> None:
-    """Add the routes."""
-
-    @app.post(_PATH, status_code=204, responses=errors(404, 422, 503), openapi_extra=needs(Role.OPERATOR))
-    async def quarantine(table: str, service: str, request: Request, body: QuarantineRequest | None = None) -> None:
-        """Start no more runs of a service of the table until it is released. An active run may finish."""
-        status, reason = registered(plane, table), (body or QuarantineRequest()).reason
-        policy_service = policy_of(status, service)
-        await answered(
-            plane.commands.quarantine(status.table.id, policy_service, reason=reason, caller=caller_of(request))
-        )
-
-    @app.delete(_PATH, status_code=204, responses=errors(404, 503), openapi_extra=needs(Role.OPERATOR))
+    @app.delete(
+        "/v1/tables/{table}/services/{service}/quarantine",
+        status_code=204,
+        responses=errors(404, 503),
+        openapi_extra=_OPERATOR,
+    )
     async def release(table: str, service: str, request: Request) -> None:
         """End the quarantine and the backoff of a service of the table. 404 if there is neither."""
         status = registered(plane, table)
         policy_service = policy_of(status, service)
-        if not await answered(
-            plane.commands.quarantine(status.table.id, policy_service, reason=None, caller=caller_of(request))
-        ):
+        if not await answered(plane.commands.release(status.table.id, policy_service, caller=caller_of(request))):
             raise ApiError(404, "not_found", f"{policy_service} of table {table} is in no quarantine and no backoff")
 
 
-# Runs that an operator cancels, and runs that are tried again.
+# Runs that an operator cancels.
 
 
 def add_cancelling(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
-    """Add the routes."""
+    """Add the route."""
 
     @app.post(
         "/v1/tables/{table}/runs/{run}/cancel",
@@ -114,29 +97,6 @@ def add_cancelling(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
         if cancelled is None:
             raise ApiError(409, "blocked", f"run {run} has ended: {record.state}")
         return run_body(cancelled, now=clock.now())
-
-    @app.post(
-        "/v1/tables/{table}/runs/{run}/retry",
-        status_code=202,
-        responses={
-            200: {"model": RunBody, "description": "The run of the service that is already active."},
-            **errors(404, 409, 503),
-        },
-        openapi_extra=needs(Role.TRIGGER),
-    )
-    async def retry_run(table: str, run: str, request: Request, response: Response) -> RunBody:
-        """Run the service of a run again, as that run was asked for. 409 if the run has not ended, or has succeeded.
-
-        A block is not skipped: `DELETE .../quarantine` ends a backoff and a quarantine.
-        """
-        status, record = registered(plane, table), _of_table(plane, table, run)
-        if record.state not in (RunState.FAILED, RunState.CANCELLED):
-            raise ApiError(409, "blocked", f"run {run} is {record.state}: only a failed or cancelled run is retried")
-        whole = record.rewrite_all is not None
-        run_request = RunRequest(rewrite_all=whole, dry_run=record.dry_run)
-        answer = await requested(plane, status, policy_of(status, record.service), run_request, caller_of(request))
-        response.status_code = 202 if answer.new else 200
-        return run_body(answer.run, now=clock.now())
 
 
 def _of_table(plane: ControlPlane, table: str, run: str) -> Run:

@@ -18,7 +18,7 @@ from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import errors
 from lakewarden.service.http.query.pages import Page
 from lakewarden.service.http.registered import registered, tables_for
-from lakewarden.service.http.schemas import PendingBody, TableBody, pending_body, table_body
+from lakewarden.service.http.schemas import TableBody, table_body
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.reasons import CATALOGUE
 from lakewarden.service.model.run import Run, RunState
@@ -296,8 +296,3 @@ def add_tables(app: FastAPI, plane: ControlPlane) -> None:
         """Return one table with its health, its decisions and their reasons."""
         status = registered(plane, table)
         return table_body(status, polled_ago=plane.polled_ago(status.table.id))
-
-    @app.get("/v1/tables/{table}/pending", responses=errors(404, 503), openapi_extra=_VIEWER)
-    def pending(table: str) -> PendingBody:
-        """Return the table's pending instants."""
-        return pending_body(registered(plane, table))

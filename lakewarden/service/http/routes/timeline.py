@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request, Response
 from pydantic import BaseModel
 
 from lakewarden.planners.model.instant import Instant
-from lakewarden.planners.model.table import Table
-from lakewarden.planners.ports import NoArchiveError
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import needs
-from lakewarden.service.http.errors import ApiError, errors
+from lakewarden.service.http.errors import errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, link_to_next
 from lakewarden.service.http.registered import registered
 from lakewarden.service.model.access import Role
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EntryBody(BaseModel):
@@ -48,7 +44,7 @@ def add_timeline(app: FastAPI, plane: ControlPlane) -> None:
 
     @app.get(
         "/v1/tables/{table}/timeline",
-        responses={**PAGED, **errors(404, 409, 422, 503)},
+        responses={**PAGED, **errors(404, 422, 503)},
         openapi_extra=needs(Role.VIEWER),
     )
     def timeline(
@@ -59,7 +55,6 @@ def add_timeline(app: FastAPI, plane: ControlPlane) -> None:
         action: Name = None,
         pending: bool | None = None,
         ours: bool | None = None,
-        archived: bool = False,
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
         limit: Limit = 100,
     ) -> EntryPage:
@@ -67,20 +62,8 @@ def add_timeline(app: FastAPI, plane: ControlPlane) -> None:
 
         `action` is the action of the format, such as `deltacommit`. `pending`: the instant is not completed. `ours`: a
         run of ours planned it.
-
-        `archived`: return the instants that an archive has taken off the timeline instead. The table is read for each
-        page. All of them are completed, and `run` is null: `pending` and `ours` are refused. A page may have few items,
-        or none, although there is a `next`. Lakewarden reads the archives of Hudi's table versions 8 and 9. A table
-        with an archive of another form, or of a format without archives, is answered with 409.
         """
-        status = registered(plane, table)
-        if archived:
-            if pending is not None or ours is not None:
-                raise ApiError(409, "not_supported", "query.archived: it takes neither pending nor ours")
-            page = _archived(plane, status.table, action=action, after=after, limit=limit)
-            link_to_next(request, response, page.next)
-            return page
-        view = status.view
+        view = registered(plane, table).view
         instants = sorted(view.timeline.instants, key=_place, reverse=True) if view else []
         entries = [
             instant
@@ -98,23 +81,8 @@ def add_timeline(app: FastAPI, plane: ControlPlane) -> None:
         return EntryPage(items=[_body(entry) for entry in rows], next=cursor)
 
 
-def _archived(plane: ControlPlane, table: Table, *, action: str | None, after: int | None, limit: int) -> EntryPage:
-    """Return a page of the archived timeline. Raises ApiError (409) if the table has no archive that can be read."""
-    before = None if after is None else _EPOCH + timedelta(microseconds=after)
-    try:
-        page = plane.archives.page(table, before=before, limit=limit)
-    except NoArchiveError as without:
-        raise ApiError(409, "not_supported", str(without), "ask for the active timeline, without archived") from None
-    items = [_body(instant) for instant in page.instants if action in (None, instant.action)]
-    return EntryPage(items=items, next=None if page.before is None else str(_micros(page.before)))
-
-
-def _micros(moment: datetime) -> int:
-    return round(moment.timestamp() * 1_000_000)
-
-
 def _moment(instant: Instant) -> int:
-    return _micros(instant.requested_at)
+    return round(instant.requested_at.timestamp() * 1_000_000)
 
 
 def _place(instant: Instant) -> tuple[int, str, str]:

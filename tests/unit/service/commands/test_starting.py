@@ -38,19 +38,6 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_tables_of_a_path_are_found_with_their_formats(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line each. A place without a table ends with 2."""
-    assert main(["discover", str(lake), "--json"]) == Code.DONE
-    found = json.loads(capsys.readouterr().out)["tables"]
-    assert {(one["format"], Path(one["location"]).name) for one in found} == {
-        ("hudi", "mor_v6"),
-        ("hudi", "cow_v9"),
-        ("paimon", "spark_keyed"),
-    }
-    (lake / "none").mkdir()
-    assert main(["discover", str(lake / "none")]) == Code.USAGE
-
-
 def test_a_first_file_has_no_problem_and_only_observes(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It means all tables of the path, by few lines, and names the lock of the writers' defaults."""
     defaults = lake / "hudi-defaults.conf"
@@ -198,42 +185,11 @@ def test_what_a_configuration_names_is_tried(lake: Path, capsys: pytest.CaptureF
     file = lake / "lakewarden.yaml"
     entry = {"match": f"{lake}/hudi/*/", "mode": "plan", "options": {"lock": lock}, "services": {"clean": None}}
     file.write_text(yaml.safe_dump({"tables": [entry]}))
-    assert main(["check-config", str(file), "--connect", "--json"]) == Code.NO
-    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["connections"]}
+    assert main(["doctor", "--config", str(file), "--json"]) == Code.NO
+    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
     assert found[f"pattern {lake}/hudi/*/"]["result"] == "ok"
     assert found["lock 127.0.0.1:9"]["result"] == "wrong"
     assert found["lock 127.0.0.1:9"]["cure"]
-
-
-def test_an_error_ends_the_check_before_anything_is_tried(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The problems are printed, and the exit code is 2."""
-    file = lake / "lakewarden.yaml"
-    file.write_text("tables: [{path: /x, format: none}]\n")
-    assert main(["check-config", str(file), "--connect"]) == Code.USAGE
-    assert "is no format" in capsys.readouterr().out
-
-
-def test_the_options_of_all_writers_become_files(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One file for each table and engine, also of tables that a pattern means. A table without a lock is named."""
-    lock = {"provider": "zookeeper", "url": "zk:2181", "base_path": "/hudi", "lock_key": "{table}"}
-    file = lake / "lakewarden.yaml"
-    tables = [
-        {"match": f"{lake}/hudi/mor*/", "options": {"lock": lock}, "services": {"clean": None}},
-        {"path": f"{lake}/hudi/cow_v9", "id": "unlocked", "services": {"clean": None}},
-    ]
-    file.write_text(yaml.safe_dump({"tables": tables}))
-    folder = lake / "options"
-    assert main(["writer-options", "--all", "--output", str(folder), "--config", str(file)]) == Code.NO
-    told = capsys.readouterr().out
-    assert "no options for unlocked: " in told
-    names = sorted(one.name.removeprefix(f"{str(lake)[1:].replace('/', '.')}.hudi.") for one in folder.iterdir())
-    assert names == ["mor_v6.flink.sql", "mor_v6.spark.properties", "mor_v6.streamer.properties"]
-    (found,) = (one.name.removesuffix(".spark.properties") for one in folder.glob("*.spark.properties"))
-    capsys.readouterr()
-    assert main(["writer-options", found, "--config", str(file)]) == Code.DONE
-    assert "zookeeper.lock_key=mor_v6" in capsys.readouterr().out
-    (spark,) = folder.glob("*.spark.properties")
-    assert "hoodie.write.lock.zookeeper.lock_key=mor_v6" in spark.read_text()
 
 
 def test_the_format_of_a_table_is_what_its_files_tell(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def two(make_served: Callable[..., ServedDaemon]) -> Two:
 OF_THE_MOMENT = ("observed_seconds_ago", "explained_at")
 ASKED = [
     ("GET", "/v1/tables/trips", None),
-    ("GET", "/v1/tables/trips/pending", None),
+    ("GET", "/v1/tables/trips/timeline?pending=true", None),
     ("GET", "/v1/tables/trips/explain", None),
     ("GET", "/v1/tables/trips/services/compaction/dry-run", None),
     ("GET", "/v1/tables/trips/writer-options?engine=flink", None),

@@ -83,12 +83,6 @@ class Office:
         return str(self.ask("POST", f"{TRIPS}/barrier", {"hold": "1m"})["hold"])
 
 
-def _retried(office: Office) -> None:
-    run = office.cancelled()
-    office.ask("DELETE", f"{CLEAN}/quarantine")
-    office.ask("POST", f"{TRIPS}/runs/{run}/retry")
-
-
 def _approved(office: Office) -> None:
     office.run_beyond_the_budget()
     office.ask("POST", f"{CLEAN}/approval")
@@ -129,13 +123,8 @@ ACTS: Mapping[str, tuple[ActKind, Callable[[Office], None]]] = {
     "resume_table": (ActKind.RESUMED, _after(_nothing, "POST", f"{TRIPS}/resume")),
     "request_run": (ActKind.RUN_REQUESTED, lambda office: _void(office.run())),
     "cancel_run": (ActKind.RUN_CANCELLED, lambda office: _void(office.cancelled())),
-    "retry_run": (ActKind.RUN_REQUESTED, _retried),
     "approve": (ActKind.DELETION_APPROVED, _approved),
-    "quarantine": (ActKind.QUARANTINED, _after(_nothing, "POST", f"{CLEAN}/quarantine", {"reason": "a test"})),
-    "release": (
-        ActKind.RELEASED,
-        _after(lambda office: office.ask("POST", f"{CLEAN}/quarantine"), "DELETE", f"{CLEAN}/quarantine"),
-    ),
+    "release": (ActKind.RELEASED, _after(Office.cancelled, "DELETE", f"{CLEAN}/quarantine")),
     "end_rewrite": (
         ActKind.REWRITE_WITHDRAWN,
         _after(

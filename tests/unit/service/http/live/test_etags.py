@@ -16,7 +16,6 @@ POLLED = [
     "/v1/tables/trips",
     "/v1/tables/trips/timeline",
     "/v1/tables/trips/explain",
-    "/v1/tables/trips/pending",
     "/v1/tables/trips/policies",
     "/v1/runs",
     "/v1/replicas",

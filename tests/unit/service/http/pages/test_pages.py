@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ KEYS = {
     b"vera's key": Caller(name="vera", role=Role.VIEWER, key="2"),
     b"other's key": Caller(name="other", role=Role.VIEWER, tables=("lake.*",), key="3"),
 }
-PAGES = ["/", "/tables/trips", "/tables/trips/history", "/runs", "/acts"]
+PAGES = ["/", "/tables/trips", "/runs", "/acts"]
 
 
 @pytest.fixture
@@ -229,8 +228,7 @@ def test_the_scripts_of_others_are_those_that_were_released(name: str) -> None:
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_is_sent_again_only_if_it_has_changed(served: ServedDaemon, path: str) -> None:
     """A browser that has the page gets 304 without a body. The age of a commit is no change. A pause is one."""
-    stays = {"/tables/trips": "?span=1y&until=2001-01-01T00:00:00Z", "/tables/trips/history": "?at=2001-01-01T00:00:00"}
-    address = path + stays.get(path, "")
+    address = path + ("?span=1y&until=2001-01-01T00:00:00Z" if path == "/tables/trips" else "")
     first = again = served.api.get(address)
     while again.status_code == 200:  # the table may be observed meanwhile, now and then
         first, again = again, served.api.get(address, headers={"if-none-match": again.headers["etag"]})
@@ -239,19 +237,3 @@ def test_a_page_is_sent_again_only_if_it_has_changed(served: ServedDaemon, path:
     served.api.post("/v1/tables/trips/pause", json={"reason": "a migration"}).raise_for_status()
     if path in ("/", "/tables/trips", "/acts"):
         assert served.api.get(address, headers={"if-none-match": first.headers["etag"]}).status_code == 200
-
-
-def test_the_page_of_the_past_shows_what_was_decided_and_leads_from_change_to_change(served: ServedDaemon) -> None:
-    """By default it shows the present. A moment before the first decision is one that nothing is known of."""
-    now = served.api.get("/tables/trips/history")
-    assert "3 of 1000 commits since the last one" in now.text
-    [earlier] = re.findall(r'href="([^"]*)">← previous change', now.text)
-    while "Nothing is known of this moment" not in (text := served.api.get(html.unescape(earlier)).text):
-        [earlier] = re.findall(r'href="([^"]*)">← previous change', text)
-    assert served.api.get("/tables/trips/history?at=2001-01-01T00:00:00").status_code == 200
-
-
-@pytest.mark.parametrize("at", ["yesterday", "2026-13-01", "%00", "0" * 41])
-def test_a_moment_that_is_none_is_refused(served: ServedDaemon, at: str) -> None:
-    """With an example of one."""
-    assert served.api.get(f"/tables/trips/history?at={at}").status_code == 422

@@ -46,7 +46,7 @@ def test_a_dry_run_shows_its_figures_and_changes_nothing(served: ServedDaemon) -
     assert (asked.status_code, run["dry_run"], run["step"]) == (202, True, "plan")
     assert run["figures"]["log_files"] == 3 == served.lake.log_files
     assert run["reason"].startswith("dry run: a rewrite of all files was asked for by api")
-    assert served.api.get("/v1/tables/trips/pending").json()["pending"] == {}
+    assert served.api.get("/v1/tables/trips/timeline?pending=true").json()["items"] == []
     assert served.metric(UNDER_WAY, table="trips") == 0
 
 

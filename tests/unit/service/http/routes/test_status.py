@@ -183,20 +183,6 @@ def test_a_writers_failure_is_shown_and_counted_against_the_run_beside_which_it_
     assert served.metric("lakewarden_writer_failures_total", table="trips", near_us="false") == 0
 
 
-def test_pending_instants_are_listed_by_service(served: ServedDaemon) -> None:
-    """Each plan that waits stands there with its time in RFC 3339 and UTC, and how much work it asks for."""
-    plan = served.lake.plan_compaction()
-    served.look(news=1)
-
-    answer = served.api.get("/v1/tables/trips/pending").json()
-
-    (instant,) = answer["pending"]["compaction"]
-    assert (answer["table"], instant["time"], instant["state"]) == ("trips", plan, "REQUESTED")
-    assert instant["requested_at"].endswith("Z")
-    assert datetime.fromisoformat(instant["requested_at"]) <= datetime.now(UTC)
-    assert set(answer["pending"]) == {"compaction"}
-
-
 def test_a_tables_trouble_is_shown_and_is_its_own(served: ServedDaemon) -> None:
     """A table that cannot be observed says why, and the API goes on."""
     shutil.rmtree(served.lake.folder)

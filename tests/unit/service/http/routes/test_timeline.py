@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from tests.unit.service.http.conftest import ServedDaemon
 
 TIMELINE = "/v1/tables/trips/timeline"
@@ -23,13 +25,16 @@ def test_the_pages_together_have_each_instant_once_the_newest_first(served: Serv
 
 
 def test_what_waits_is_listed_alone(served: ServedDaemon) -> None:
-    """A pending plan has its state, and no time of completion."""
+    """A pending plan has its service, its state, its time in RFC 3339 and UTC, and no time of completion."""
     plan = served.lake.plan_compaction()
     served.look(news=1)
 
     [waiting] = served.api.get(f"{TIMELINE}?pending=true").json()["items"]
 
     assert (waiting["time"], waiting["state"], waiting["completed_at"]) == (plan, "REQUESTED", None)
+    assert waiting["stands_for"] == "compaction"
+    assert waiting["requested_at"].endswith("Z")
+    assert datetime.fromisoformat(waiting["requested_at"]) <= datetime.now(UTC)
     assert served.api.get(f"{TIMELINE}?action=none").json() == {"items": [], "next": None}
     assert served.api.get(f"{TIMELINE}?after=x").status_code == 422
 
@@ -41,14 +46,3 @@ def test_what_is_ours_is_listed_with_its_run(served: ServedDaemon) -> None:
     served.look(news=1)
 
     assert [one["run"] for one in served.api.get(f"{TIMELINE}?ours=true").json()["items"]] == [run]
-
-
-def test_an_archived_timeline_of_a_format_without_one_is_refused_by_name(served: ServedDaemon) -> None:
-    """The format is named, and an answer that depends on it is never an empty page."""
-    answer = served.api.get(f"{TIMELINE}?archived=true")
-
-    assert (answer.status_code, answer.json()["code"]) == (409, "not_supported")
-    assert "archived timeline" in answer.json()["detail"]
-    for other in ("pending", "ours"):
-        assert served.api.get(f"{TIMELINE}?archived=true&{other}=true").status_code == 409
-    assert served.api.get(f"{TIMELINE}?archived=false").json() == served.api.get(TIMELINE).json()

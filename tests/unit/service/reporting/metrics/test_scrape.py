@@ -191,9 +191,7 @@ def test_a_service_in_quarantine_and_an_owned_tables_poll_interval_are_seen(tmp_
     assert scraped.value("lakewarden_table_service_quarantined", **where) == 0
     assert scraped.value("lakewarden_table_poll_interval_seconds", table="trips") == 10
 
-    scraped.harness.answered(
-        scraped.harness.status.commands.quarantine(TableId("trips"), Service.CLEAN, reason="a test")
-    )
+    scraped.harness.status._statuses._service_states.quarantine(TableId("trips"), Service.CLEAN, "a test")
     scraped.harness.for_a_while()
 
     assert scraped.value("lakewarden_table_service_quarantined", **where) == 1

@@ -125,7 +125,7 @@ def test_a_bar_of_a_run_leads_to_its_page() -> None:
 def test_a_hundred_thousand_commits_are_a_small_picture() -> None:
     """Bars in the same pixels are one, with their number in its title."""
     timeline = Timeline(instants=tuple(_instant(age / 30) for age in range(100_000, 0, -1)))
-    text = drawn(bars(timeline, []), TimeRange(begin=NOW - SPANS["1h"], end=NOW), now=NOW)
+    text = drawn(bars(timeline, []), TimeRange(begin=NOW - SPANS["1h"], end=NOW), now=NOW, link=str)
 
     assert len(text) < 200_000
     assert " of writes, the newest: commit" in text

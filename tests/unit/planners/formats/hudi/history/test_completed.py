@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden.planners.formats.hudi.history import completed_instants, first_shown
 from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Instant, InstantKind, State
 from lakewarden.planners.storage import storage_for
 
@@ -24,6 +24,10 @@ NOW = datetime(2026, 11, 24, tzinfo=UTC)
 def lake(tmp_path: Path) -> Path:
     """Return a copy of the table whose archive Hudi wrote."""
     return Path(shutil.copytree(WRITTEN_BY_HUDI, tmp_path / "orders"))
+
+
+def history(lake: Path) -> Path:
+    return lake / ".hoodie" / "timeline" / "history"
 
 
 def instant(time: str, action: str = "deltacommit", state: State = State.COMPLETED) -> Instant:
@@ -71,7 +75,42 @@ def test_what_neither_timeline_shows_was_not_completed(lake: Path) -> None:
 
 def test_an_archive_that_cannot_be_read_is_no_empty_one(lake: Path) -> None:
     """Nothing is judged without it. The archive of the next writer mends what a killed one has left."""
-    for file in (lake / ".hoodie" / "timeline" / "history").glob("*.parquet"):
+    for file in history(lake).glob("*.parquet"):
         file.unlink()
     with pytest.raises(TemporaryError, match="archived timeline"):
         completed(lake, instant(BEFORE, "clean"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("_version_", b"two"),
+        ("manifest_2", b"{"),
+        ("manifest_2", b'{"files": [{"fileName": "../../../../secret.parquet", "fileLen": 8}]}'),
+        ("manifest_2", b'{"files": [{"fileName": "20261101000000000_20261101000000000_0.parquet", "fileLen": -1}]}'),
+        ("manifest_2", b'{"files": 3}'),
+        ("20261123194026069_20261123194043670_0.parquet", b"PAR1" + b"\xff" * 4954 + b"PAR1"),
+    ],
+)
+def test_a_damaged_archive_is_named(lake: Path, name: str, content: bytes) -> None:
+    """No name in a manifest leads out of the archive, and no damage passes for an empty archive."""
+    (history(lake) / name).write_bytes(content)
+
+    with pytest.raises(TemporaryError, match=r"cannot be read: .*(archive|damaged)"):
+        completed(lake, instant(BEFORE, "clean"))
+
+
+def test_an_archive_outside_its_timeline_is_refused(lake: Path, tmp_path: Path) -> None:
+    """Another table may own that place."""
+    history(lake).rename(tmp_path / "elsewhere")
+    history(lake).symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(PermanentError, match="outside its timeline"):
+        completed(lake, instant(BEFORE, "clean"))
+
+
+def test_a_table_that_was_never_archived_has_an_empty_archive(lake: Path) -> None:
+    """There is no folder of the archive yet."""
+    shutil.rmtree(history(lake))
+
+    assert completed(lake, instant(BEFORE, "clean")) == (None, None)
