@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.replica import ReplicaId
@@ -28,6 +29,10 @@ class RunState(StrEnum):
     def ended(self) -> bool:
         """Whether the run has ended for good."""
         return self in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
+
+
+class SupersededError(LakewardenError):
+    """Another owner has taken the lease of the run since. A result of this owner is too late."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

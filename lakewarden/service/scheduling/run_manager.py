@@ -28,7 +28,7 @@ from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES, plan_bytes
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.run import Run, RunState, SupersededError
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.recovery import Recovery
 from lakewarden.service.rules.dispatch import startable, waiting_for_slots
@@ -41,7 +41,6 @@ from lakewarden.service.scheduling.permit_queue import PermitQueue
 from lakewarden.service.scheduling.precedence import Precedence
 from lakewarden.service.scheduling.settling import RunSettler
 from lakewarden.service.state.daemon_state import DaemonState, Resources
-from lakewarden.service.store.port import SupersededError
 
 # A run as its worker gets it, from its row, its policy and what was seen of its table.
 

@@ -22,8 +22,8 @@ from lakewarden.service.model.rows import (
     ServiceStateRow,
     WriterSignsRow,
 )
-from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import Store, SupersededError
+from lakewarden.service.model.run import Run, RunState, SupersededError
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import IDENTITY, NOW, a_run
 

@@ -10,7 +10,7 @@ from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import Replica, ReplicaId
 from lakewarden.service.ownership.replica_lease import ReplicaLease
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 
 ME = ReplicaId("me")
 LEASE = timedelta(hours=1)
