@@ -52,7 +52,7 @@ class Run:
     permit: a run without one has not touched the table. `owner` has the lease of its epoch. `executor` is the JVM that
     carries it out (`ProcessIdentity.to_text`). It is known before the run may plan. `application` is set if that JVM
     drives executors on other machines (`ClusterApplication.to_text`). `rewrite_all` is the mark of the files that the
-    run rewrites, if all were asked for (`TableView.rewrites_all`). A `dry_run` only makes its plan.
+    run rewrites, if all were asked for (`TableView.rewrites_all`).
     """
 
     id: RunId
@@ -74,7 +74,6 @@ class Run:
     executor: str | None = None
     application: str | None = None
     rewrite_all: str | None = None
-    dry_run: bool = False
 
     @property
     def executors(self) -> ExecutorNames:

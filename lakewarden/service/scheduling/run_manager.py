@@ -77,7 +77,6 @@ def assignment_of(
         retries=retries,
         rewrite_all=run.rewrite_all,
         retained=retained,
-        dry_run=run.dry_run,
         session_conf=policy.session,
     )
 
@@ -284,7 +283,7 @@ class RunManager:
             self.settler.cancelled(run)
             self._pools[self._precedence.profile(run)].cancel(run.id, reason)
             return run
-        settlement = after_cancel(Settlement(state=RunState.CANCELLED, outcome=reason), run)
+        settlement = after_cancel(Settlement(state=RunState.CANCELLED, outcome=reason))
         ended = self._active_runs.end(run, settlement, at=self._clock.now())
         self._service_states.ended(run.table, run.service, settlement, None)
         self._listener.ended(ended)
@@ -323,7 +322,7 @@ class RunManager:
                 self._permit_queue.asked(run, event)
             case Ended():
                 hung = self._permit_queue.left(run)
-                if isinstance(event.outcome, NothingToDo) and not run.dry_run:
+                if isinstance(event.outcome, NothingToDo):
                     self._approvals.end(run)
                 yielded = isinstance(event.outcome, Yielded)
                 self.settler.ended(run, Gone(reason=hung, proved=True) if yielded and hung else event.outcome)

@@ -162,7 +162,7 @@ class RunSettler:
             ending = self._recovery.lost(run, ending)  # its JVM is gone, its executors elsewhere may not be
         settlement = settle(ending, self._on_timeline(run, view), run)
         if run.id in self._cancelled:
-            settlement = after_cancel(settlement, run)
+            settlement = after_cancel(settlement)
         if view is not None and settlement.state.ended and not self._observations.read_since(run.table, mark):
             self._anew.add(run.id)  # only time has changed the answer
             return

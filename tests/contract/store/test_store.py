@@ -662,8 +662,8 @@ def test_a_rewrite_of_all_files_is_kept_until_it_ends(store: Store) -> None:
 
 
 def test_a_run_keeps_what_it_was_asked_for(store: Store) -> None:
-    """A restarted daemon gives its worker the same mark, and never makes a dry run a real one."""
-    run = replace(a_run("r1"), rewrite_all="7-4711", dry_run=True)
+    """A restarted daemon gives its worker the same mark."""
+    run = replace(a_run("r1"), rewrite_all="7-4711")
     store.request(run)
 
     assert store.run(run.id) == run

@@ -133,7 +133,7 @@ def add_cancelling(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
         if record.state not in (RunState.FAILED, RunState.CANCELLED):
             raise ApiError(409, "blocked", f"run {run} is {record.state}: only a failed or cancelled run is retried")
         whole = record.rewrite_all is not None
-        run_request = RunRequest(rewrite_all=whole, dry_run=record.dry_run)
+        run_request = RunRequest(rewrite_all=whole)
         answer = await requested(plane, status, policy_of(status, record.service), run_request, caller_of(request))
         response.status_code = 202 if answer.new else 200
         return run_body(answer.run, now=clock.now())

@@ -202,7 +202,6 @@ def _run(row: sa.Row[Any]) -> Run:
         executor=row.executor,
         application=row.application,
         rewrite_all=row.rewrite_all,
-        dry_run=bool(row.dry_run),
     )
 
 
