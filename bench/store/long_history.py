@@ -23,7 +23,7 @@ from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.runs import _columns
 from lakewarden.service.store.sql.sqlite import open_sqlite
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 
 _RUNS, _SECONDS_ALONE = 1_000_000, 5.0
 _BRIEF = (5_000, 0.5)
@@ -54,7 +54,7 @@ def measure(*, brief: bool = False) -> list[Figure]:
     return [*figures, longest]
 
 
-def _fill(store: SqlStore, runs: int) -> None:
+def _fill(store: Store, runs: int) -> None:
     rows = _rows(runs)
     while some := [*islice(rows, 20_000)]:
         with store._write() as connection:  # noqa: SLF001 - a history is not made by way of its port
@@ -84,7 +84,7 @@ def _rows(runs: int) -> Iterator[dict[str, Any]]:
         yield {"number": number, **_columns(run)}
 
 
-def _asked(store: SqlStore) -> Iterator[Figure]:
+def _asked(store: Store) -> Iterator[Figure]:
     asked: dict[str, Callable[[], object]] = {
         "instants": lambda: store.instants(identity=_COLD, service=Service.CLEAN),
         "instants_of_a_busy_table": lambda: store.instants(identity=_HOT, service=Service.COMPACTION),
@@ -103,7 +103,7 @@ def _median_ms(ask: Callable[[], object]) -> float:
     return statistics.median(taken)
 
 
-def _longest_write(store: SqlStore, meanwhile: Callable[[], None]) -> float:
+def _longest_write(store: Store, meanwhile: Callable[[], None]) -> float:
     over, waits = threading.Event(), [0.0]
 
     def write() -> None:
@@ -123,7 +123,7 @@ def _longest_write(store: SqlStore, meanwhile: Callable[[], None]) -> float:
     return max(waits)
 
 
-def _forget(store: SqlStore, runs: int) -> None:
+def _forget(store: Store, runs: int) -> None:
     ids = [TableId(f"table-{number}") for number in range(_TABLES)]
     tidy(
         store,

@@ -111,8 +111,6 @@ class _Draws:
             yield Act("run", given)
         elif manner < 0.65:
             yield Act("run", {**given, "until": chance.choice(("execute", "commit"))})
-        elif manner < 0.7:
-            yield Act("run", {**given, "dry_run": True})
         elif manner < 0.85:
             yield Act("killed", {**given, "at": chance.randrange(1, 12)})
         else:

@@ -62,7 +62,6 @@ class Keeper:
         options: Mapping[str, Any],
         due: Due,
         *,
-        dry_run: bool = False,
         point: Point | None = None,
     ) -> HeldRun:
         """Begin a run. It waits for its first permit, and stands still at a point, too."""
@@ -78,7 +77,6 @@ class Keeper:
             catalog=self._table.catalog,
             table_options=table.options.model_dump(mode="json"),
             service_options=table.policies[service].options.model_dump(mode="json"),
-            dry_run=dry_run,
         )
         held = HeldRun(assignment, self._session, lambda step, plan: self._permit(table, assignment, step, plan))
         if point is not None:
@@ -120,7 +118,6 @@ class Keeper:
             requested_by="fuzz",
             created_at=now,
             instant=instant,
-            dry_run=assignment.dry_run,
         )
         context = PermitContext(
             view=view,

@@ -115,8 +115,6 @@ class Draws:
             yield Act("run", given)
         elif manner < 0.63:
             yield Act("run", {**given, "until": chance.choice(("execute", "commit"))})
-        elif manner < 0.68:
-            yield Act("run", {**given, "dry_run": service in ("compaction", "clustering")})  # others have none
         elif manner < 0.74:
             yield Act("killed", {**given, "at": chance.randrange(1, 12)})
         elif manner < 0.85:

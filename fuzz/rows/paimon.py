@@ -147,8 +147,6 @@ class _Draws:
             yield Act("run", given)
         elif manner < 0.68:
             yield Act("run", {**given, "until": chance.choice(("execute", "commit"))})
-        elif manner < 0.73:
-            yield Act("run", {**given, "dry_run": True})
         elif manner < 0.82:
             yield Act("killed", {**given, "at": chance.randrange(1, 9)})
         else:

@@ -26,9 +26,8 @@ from lakewarden.planners.model.instant import Service, Step
 OURS = frozenset({"run", "begin", "go on", "end"})
 """The acts that are ours in every format.
 
-- `run` {service, options, until?, dry_run?}: a run. `until` is the step that it is refused, as an approval that never
-  comes: its plan is left. The next run of the service takes it up. The API takes a `dry_run` only for a rewrite of all
-  files, so Hudi's tables have none.
+- `run` {service, options, until?}: a run. `until` is the step that it is refused, as an approval that never comes: its
+  plan is left. The next run of the service takes it up.
 - `begin` {service, options, point?}: the same, held at each of its questions, or only where it first passes a `point`
   (`executors/points.py`). `go on` lets it take one step. `end` lets it take all that are left. Writers act in between.
 """
@@ -101,7 +100,7 @@ def run_program(
     """
     with session_of_its_own(session) as spark:
         table = format_.make(program.kind, folder, spark)
-        trial = _Trial(table, Keeper(format_.name, table, session), tally, folder)
+        trial = _Trial(table, Keeper(format_.name, table, session), tally)
         tally.programs += 1
         done = 0
         try:
@@ -131,8 +130,8 @@ def session_of_its_own(session: Session) -> Any:
 
 
 class _Trial:
-    def __init__(self, table: FuzzedTable, keeper: Keeper, tally: Tally, folder: Path) -> None:
-        self._table, self._keeper, self._tally, self._folder = table, keeper, tally, folder
+    def __init__(self, table: FuzzedTable, keeper: Keeper, tally: Tally) -> None:
+        self._table, self._keeper, self._tally = table, keeper, tally
         self._held: HeldRun | None = None
 
     def step(self, act: Act) -> None:
@@ -174,7 +173,7 @@ class _Trial:
             return
         service = Service(given["service"])
         point = Point(given["point"]) if "point" in given else None
-        begun = self._started(service, given.get("options", {}), dry_run=False, point=point)
+        begun = self._started(service, given.get("options", {}), point=point)
         if begun is not None:
             self._held = begun
             self._go_on(once=True)
@@ -189,25 +188,15 @@ class _Trial:
     def _run(self, given: Mapping[str, Any]) -> None:
         """One run of a table at a time is enough here. Another one would wait, too."""
         self._go_on(once=False)
-        run = self._started(Service(given["service"]), given.get("options", {}), dry_run=given.get("dry_run", False))
+        run = self._started(Service(given["service"]), given.get("options", {}))
         if run is None:
             return
         until = Step(given["until"]) if given.get("until") else None
-        before = self._files()
         while run.step is not None:
             run.go_on("not now" if run.step is until else None)
         self._ended(run, left=until is not None)
-        if given.get("dry_run") and self._files() != before:
-            raise Found(f"dry run of {run.service}", f"it has changed {sorted(self._files() ^ before)[:12]}")
 
-    def _files(self) -> frozenset[tuple[str, int]]:
-        """Return the files of the table with their sizes, without those that only come and go, and our own notes."""
-        found = (path for path in self._folder.rglob("*") if path.is_file() and "_lakewarden" not in path.parts)
-        return frozenset((str(path), path.stat().st_size) for path in found if "lock" not in path.name)
-
-    def _started(
-        self, service: Service, options: Mapping[str, Any], *, dry_run: bool, point: Point | None = None
-    ) -> HeldRun | None:
+    def _started(self, service: Service, options: Mapping[str, Any], *, point: Point | None = None) -> HeldRun | None:
         try:
             decision = self._keeper.decide(service, options)
         except (TemporaryError, PermanentError) as error:
@@ -217,7 +206,7 @@ class _Trial:
             ended = "does not apply" if isinstance(decision, DoesNotApply) else type(decision).__name__
             self._tally.add(service, ended, decision.reason)
             return None
-        return self._keeper.begin(service, options, decision, dry_run=dry_run, point=point)
+        return self._keeper.begin(service, options, decision, point=point)
 
     def _go_on(self, *, once: bool) -> None:
         run = self._held

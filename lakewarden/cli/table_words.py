@@ -61,10 +61,7 @@ def explain(
     return None
 
 
-_DRY_RUN = (
-    "Print whether a run would begin now, and what it would do. Nothing is changed. With --rewrite-all, let the daemon "
-    "make the plan, print its figures, and change nothing."
-)
+_DRY_RUN = "Print whether a run would begin now, and what it would do. Nothing is changed."
 _REWRITE_ALL = "Rewrite all files that the table has now, in as many runs as needed."
 
 
@@ -77,23 +74,22 @@ def trigger(
     url: Url = DAEMON,
     key_file: KeyFile = None,
     as_json: AsJson = False,
-) -> int | None:
+) -> None:
     """Ask for a run of a service now.
 
     The run skips the trigger and the window of the policy. It never skips a block.
     """
     from lakewarden.service.commands.run import end_rewrite, rewrite_all, run_service  # noqa: PLC0415
 
-    if end and (dry_run or rewrite):
-        raise typer.BadParameter(
-            "it withdraws a rewrite, so neither --dry-run nor --rewrite-all fits", param_hint="--end-rewrite"
-        )
+    if dry_run + rewrite + end > 1:
+        raise typer.BadParameter("only one of them fits", param_hint="--dry-run, --rewrite-all, --end-rewrite")
     client = client_of(url, key_file)
     if end:
         end_rewrite(client, table, service, out=sys.stdout)
-        return None
-    command = rewrite_all if rewrite else run_service
-    return command(client, table, service, dry_run=dry_run, as_json=as_json, out=sys.stdout)
+    elif rewrite:
+        rewrite_all(client, table, service, as_json=as_json, out=sys.stdout)
+    else:
+        run_service(client, table, service, dry_run=dry_run, as_json=as_json, out=sys.stdout)
 
 
 _DECISIONS = (

@@ -736,13 +736,12 @@ class ReplicaPage(TypedDict):
 
 
 class RunBody(TypedDict):
-    """One run. `rewrite_all`: it is a part of a rewrite of all files. `dry_run`: it only makes the plan.
+    """One run. `rewrite_all`: it is a part of a rewrite of all files.
 
     `progress` is what its worker does now. It is null if no worker has the run.
     """
 
     created_at: str
-    dry_run: NotRequired[bool]
     ended_at: str | None
     epoch: int
     figures: dict[str, int | float | str]
@@ -772,11 +771,9 @@ class RunPage(TypedDict):
 class RunRequest(TypedDict):
     """What a run is asked for. Without a body the run does what the service finds due.
 
-    `rewrite_all` rewrites all files that the table has now, in as many runs as that takes. `dry_run` makes the
-    plan of such a rewrite, shows it in the figures of the run, and changes nothing.
+    `rewrite_all` rewrites all files that the table has now, in as many runs as that takes.
     """
 
-    dry_run: NotRequired[bool]
     rewrite_all: NotRequired[bool]
 
 

@@ -42,7 +42,6 @@ class Assignment:
     - `rewrite_all` is the mark of a rewrite of all files (`TableView.rewrites_all`). None: what the service finds due.
     - `retained`: an operator has approved a deletion that keeps everything from this commit on. A new plan keeps at
       least that (`Plan.retained`).
-    - `dry_run`: the run makes its plan, reports it and ends. Its plan step changes nothing.
     - `session_conf` is Spark configuration for the run's own session.
     """
 
@@ -65,7 +64,6 @@ class Assignment:
     retries: int = 0
     rewrite_all: str | None = None
     retained: str | None = None
-    dry_run: bool = False
     session_conf: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -77,7 +75,7 @@ class Plan:
     ended only if its commit bears the run's name (Iceberg's rewrites). Else (Hudi's archive) the service runs again
     when it is due. `files_to_delete` and `partitions_to_delete` are compared with the table's deletion budget.
     `files_in_table` is the base of its percentage. It may be a lower bound that suffices to show that the deletion is
-    within the budget. `figures` are what a dry run shows.
+    within the budget.
 
     `ends_with_run`: the plan leaves the timeline if the run does not carry it out. An approved deletion is then planned
     anew, and keeps everything from the commit `retained` on. None if the plan does not say it.
@@ -92,7 +90,6 @@ class Plan:
     instants: int | None = None
     ends_with_run: bool = False
     retained: str | None = None
-    figures: Mapping[str, int | float | str] = field(default_factory=dict)
 
     @property
     def on_timeline(self) -> str:

@@ -44,13 +44,6 @@ MUTATIONS = (
         tests=(f"{STORE}/test_replicas.py::test_a_lease_that_has_ended_is_not_brought_back[sqlite]",),
     ),
     Mutation(
-        name="a dry run gets every permit",
-        file="lakewarden/service/rules/permits.py",
-        text="if request.run.dry_run and request.step is not Step.PLAN:",
-        instead="if False:",
-        tests=("tests/unit/service/rules/test_permits.py::test_a_dry_run_gets_no_permit_but_that_of_its_plan",),
-    ),
-    Mutation(
         name="a rewrite of all files takes what it has rewritten",
         file="lakewarden/planners/formats/iceberg/rewriting/reach.py",
         text="and file.snapshot == self.snapshot)",

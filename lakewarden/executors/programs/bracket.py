@@ -15,7 +15,6 @@ from pyspark import InheritableThread
 from lakewarden.executors.contract import Assignment, Steps
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.ports import Storage
-from lakewarden.planners.settings import Settings
 
 
 @runtime_checkable
@@ -43,23 +42,17 @@ def undertaken(steps: _Steps) -> Iterator[_Steps]:
 
 @dataclass(frozen=True, kw_only=True)
 class Bracket:
-    """Fulfils `contract.Program`. `opened` opens the table of a run with its clock and its options, and frees it in any
-    case. `steps` makes the steps of the table and the options.
+    """Fulfils `contract.Program`. `opened` opens the table of a run with its clock, makes its steps, and frees the
+    table in any case.
     """
 
-    opened: Callable[[Any, Assignment, Storage, Clock, Any], AbstractContextManager[Any]]
-    steps: Callable[[Any, Any], Steps]
-    options: type[Settings]
+    opened: Callable[[Any, Assignment, Storage, Clock], AbstractContextManager[Steps]]
     clock: Clock = field(default_factory=SystemClock)
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the table for one run, and abort the steps if one fails."""
-        options = self.options.model_validate(dict(assignment.service_options))
-        with (
-            self.opened(session, assignment, storage, self.clock, options) as table,
-            undertaken(self.steps(table, options)) as steps,
-        ):
+        with self.opened(session, assignment, storage, self.clock) as steps, undertaken(steps):
             yield steps
 
 

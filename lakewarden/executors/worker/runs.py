@@ -85,7 +85,6 @@ def steps_of(
 ) -> RunSteps:
     """Yield each question, receive its permit, take the step. Return the outcome, whatever error is raised.
 
-    A dry run ends after its plan, and asks for no further permit.
     A refusal leaves the program's `with` block by an exception, so that a program can tell an abort from a normal end.
     A success reports the duration of each step (`plan_seconds`, ...). The table's lock is held within planning and
     committing. So these figures are upper bounds for the time that writers had to wait for the lock.
@@ -103,8 +102,6 @@ def steps_of(
             if isinstance(plan, NothingToDo):
                 return plan
             at(Point.PLANNED)
-            if assignment.dry_run:
-                return Succeeded(figures={**plan.figures, **watch.figures})
             _require((yield StepRequest(Step.EXECUTE, plan)))
             step = Step.EXECUTE
             at(Point.EXECUTING)

@@ -30,7 +30,7 @@ from lakewarden.service.model.access import (
 )
 from lakewarden.service.state.api_keys import PUBLIC_KEYS, usable
 from lakewarden.service.store.opening import open_store
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 
 
 def create_key(

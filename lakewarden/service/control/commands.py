@@ -117,12 +117,10 @@ class Commands:
         by: str,
         caller: Caller = LOCAL,
         rewrite_all: bool = False,
-        dry_run: bool = False,
     ) -> Future[RunAnswer]:
         """Request a run of a service that has a policy on the registered table. It skips the trigger, but no block.
 
-        With `rewrite_all` it is the first run of a rewrite of all files that the table has now. `dry_run` asks for its
-        plan alone.
+        With `rewrite_all` it is the first run of a rewrite of all files that the table has now.
 
         The future raises TemporaryError or PermanentError if the table cannot be read.
         """
@@ -137,12 +135,12 @@ class Commands:
                 return None
             view = observation.view
             if rewrite_all:
-                answer = self._requests.ask_for_all(registered, service, view, active, by=by, dry_run=dry_run)
+                answer = self._requests.ask_for_all(registered, service, view, active, by=by)
             else:
                 answer = self._requests.ask(registered, service, view, active, by=by)
             if not isinstance(answer, Run):
                 return answer
-            what = _in_words(answer, rewrite_all=rewrite_all, dry_run=dry_run)
+            what = f"{answer.id}: a rewrite of all files" if rewrite_all else answer.id
             try:
                 self._audit_log.note(caller, ActKind.RUN_REQUESTED, by=by, table=table, service=service, after=what)
             except TemporaryError as error:
@@ -340,9 +338,3 @@ def _give(answer: Future[_Answer], carry_out: Callable[[], _Answer], *, may_wait
         log.exception("command_failed")
         answer.set_exception(UnknownError.unforeseen(bug))
     return True
-
-
-def _in_words(run: Run, *, rewrite_all: bool, dry_run: bool) -> str:
-    if not rewrite_all:
-        return run.id
-    return f"{run.id}: the dry run of a rewrite of all files" if dry_run else f"{run.id}: a rewrite of all files"

@@ -16,7 +16,7 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.config.daemon import HistorySettings
-from lakewarden.service.store.port import HistoryStore, Store
+from lakewarden.service.store.sql.store import Store
 
 # Housekeeping of the history: old changes of decisions are deleted in small steps.
 
@@ -28,9 +28,7 @@ mind again and again fills no disk.
 """
 
 
-def tidy_history(
-    store: HistoryStore, *, at: datetime, settings: HistorySettings, pause: Callable[[], bool]
-) -> int | None:
+def tidy_history(store: Store, *, at: datetime, settings: HistorySettings, pause: Callable[[], bool]) -> int | None:
     """Delete what is older than the settings keep, and what is beyond MOST_CHANGES. Return how many rows, or None if
     `pause` said to end.
 

@@ -30,7 +30,7 @@ from lakewarden.service.scheduling.hook_rate import PacedHooks
 from lakewarden.service.scheduling.scheduling import SchedulingParts
 from lakewarden.service.state.barriers import BarrierHold
 from lakewarden.service.state.daemon_state import DaemonState, Resources
-from lakewarden.service.store.port import HistoryStore
+from lakewarden.service.store.sql.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +132,7 @@ class ControlPlane:
         """Return the last decision on each service of a table, as stored. Raises TemporaryError as `runs` does."""
         return self._store.decisions(table)
 
-    def history(self) -> HistoryStore:
+    def history(self) -> Store:
         """Return the history in the store. It raises TemporaryError as `runs` does."""
         return self._store
 

@@ -43,7 +43,7 @@ _EXAMPLES: Mapping[str, Any] = {
     "QuarantineRequest": {"reason": "its budget is wrong"},
     "ChangedTableRequest": {"path": "s3://lake/sales/orders", "policy": "stream", "mode": "act"},
     "RegisteredTableRequest": {"id": "sales.orders", "path": "s3://lake/sales/orders", "policy": "stream"},
-    "RunRequest": {"rewrite_all": True, "dry_run": True},
+    "RunRequest": {"rewrite_all": True},
 }
 
 

@@ -19,7 +19,7 @@ from lakewarden.service.rules.writer_failures import Blamed
 
 
 class RunBody(BaseModel):
-    """One run. `rewrite_all`: it is a part of a rewrite of all files. `dry_run`: it only makes the plan.
+    """One run. `rewrite_all`: it is a part of a rewrite of all files.
 
     `progress` is what its worker does now. It is null if no worker has the run.
     """
@@ -41,7 +41,6 @@ class RunBody(BaseModel):
     outcome: str | None
     figures: dict[str, int | float | str]
     rewrite_all: bool = False
-    dry_run: bool = False
     progress: ProgressBody | None = None
 
 
@@ -163,7 +162,6 @@ def run_body(run: Run, *, now: datetime, waits_for: str | None = None, progress:
         outcome=run.outcome,
         figures=dict(run.figures),
         rewrite_all=run.rewrite_all is not None,
-        dry_run=run.dry_run,
         progress=progress,
     )
 

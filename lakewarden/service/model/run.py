@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.replica import ReplicaId
@@ -30,6 +31,10 @@ class RunState(StrEnum):
         return self in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
 
 
+class SupersededError(LakewardenError):
+    """Another owner has taken the lease of the run since. A result of this owner is too late."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExecutorNames:
     """The JVM of a run, and its application on a cluster, as the row of the run has them."""
@@ -47,7 +52,7 @@ class Run:
     permit: a run without one has not touched the table. `owner` has the lease of its epoch. `executor` is the JVM that
     carries it out (`ProcessIdentity.to_text`). It is known before the run may plan. `application` is set if that JVM
     drives executors on other machines (`ClusterApplication.to_text`). `rewrite_all` is the mark of the files that the
-    run rewrites, if all were asked for (`TableView.rewrites_all`). A `dry_run` only makes its plan.
+    run rewrites, if all were asked for (`TableView.rewrites_all`).
     """
 
     id: RunId
@@ -69,7 +74,6 @@ class Run:
     executor: str | None = None
     application: str | None = None
     rewrite_all: str | None = None
-    dry_run: bool = False
 
     @property
     def executors(self) -> ExecutorNames:

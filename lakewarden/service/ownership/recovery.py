@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -18,11 +19,13 @@ from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.run import Run, RunState, SupersededError
 from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
 from lakewarden.service.rules.settle import Consequence, Gone, Settlement
 from lakewarden.service.state.active_runs import ActiveRuns
-from lakewarden.service.store.port import Store, SupersededError
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 log = structlog.get_logger(__name__)
 

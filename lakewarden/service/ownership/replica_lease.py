@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from lakewarden.executors.contract import Pool
 from lakewarden.executors.edge import edge
@@ -19,7 +20,9 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import Replica, ReplicaId
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 RENEWALS_IN_A_LEASE = 6
 SAFE_PART_OF_A_LEASE = 2 / 3

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.model.replica import Replica, ReplicaId
 from lakewarden.service.ownership.replica_lease import ReplicaLease
 from lakewarden.service.state.table_registry import TableRegistry
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -201,7 +201,6 @@ def _values(run: Run) -> dict[str, Value]:
         "instant": run.instant,
         "owner": run.owner,
         "epoch": run.epoch,
-        "dry_run": run.dry_run,
         **{f"figures.{name}": value for name, value in run.figures.items()},
     }
     return {f"lakewarden.{name}": value for name, value in values.items() if value is not None}

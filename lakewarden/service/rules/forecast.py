@@ -42,7 +42,7 @@ def estimate(past: Sequence[Run], *, planned_bytes: int | None) -> RunEstimate |
     """Return the estimate for a run that rewrites so many bytes (None: it is not known), or None without earlier runs.
 
     The median is taken, because a run that waited long for writers says little. A run that found nothing to do says
-    nothing, and neither does a dry run.
+    nothing.
     """
     lengths = [(length, _bytes(run), _cores(run)) for run in past if (length := _length(run)) is not None]
     if not lengths:
@@ -74,7 +74,7 @@ def ends_at(estimated: RunEstimate, *, started_at: datetime, now: datetime) -> d
 
 def _length(run: Run) -> timedelta | None:
     committed = "commit_seconds" in run.figures
-    if run.state is not RunState.SUCCEEDED or run.dry_run or not committed:
+    if run.state is not RunState.SUCCEEDED or not committed:
         return None
     return None if run.started_at is None or run.ended_at is None else run.ended_at - run.started_at
 

@@ -2,7 +2,6 @@
 
 What each step needs, and which writer or reader this protects:
 
-- execute and commit: the run is no dry run;
 - every step: the lease is ours, its epoch is the newest, and the folder of the table has no second name. So no
   two owners execute one plan. The writers of the table were seen to hold the lock that its options name;
 - plan: no write is in flight that the plan would make fail. The wait is bounded, because a writer may never pause. No
@@ -158,8 +157,6 @@ def _gives_way(request: PermitRequest, permit: Permit) -> bool:
 
 
 def _judged(request: PermitRequest, context: PermitContext) -> Permit:
-    if request.run.dry_run and request.step is not Step.PLAN:
-        return Refused(reason="a dry run makes a plan and nothing more")
     refusal = _refusal(request, context)
     if refusal is not None:
         return Refused(reason=refusal)

@@ -84,10 +84,9 @@ def settle(ending: Outcome | Gone, on_timeline: Shown | None, run: Run) -> Settl
     can work on it any more. Until then the run is UNKNOWN. It is also UNKNOWN while the timeline is needed and cannot
     be read. The worker's word counts only for a plan that is not on the timeline, if no commit has the run's id.
 
-    A dry run changes nothing. So the timeline says nothing of it, and its ending teaches nothing about the service,
-    unless it has killed its JVM. An outcome may hold the text of an exception, and is told without credentials.
+    An outcome may hold the text of an exception, and is told without credentials.
     """
-    settlement = _dry(ending, run) if run.dry_run else _settled(ending, on_timeline, run)
+    settlement = _settled(ending, on_timeline, run)
     settlement = replace(settlement, outcome=without_credentials(settlement.outcome))
     if run.rewrite_all is not None and settlement.consequence is Consequence.IDLE:
         # The plan left out what was written since the request, and an ordinary plan may find work there.
@@ -110,16 +109,16 @@ def _settled(ending: Outcome | Gone, on_timeline: Shown | None, run: Run) -> Set
     return _unfinished(ending, None if on_timeline is None else on_timeline.fate)
 
 
-def after_cancel(settlement: Settlement, run: Run) -> Settlement:
+def after_cancel(settlement: Settlement) -> Settlement:
     """Return how a run that an operator has stopped ends: as it was settled, and its service waits for ten minutes.
 
     So does the service of a run that has done a part of its work, and would go on at once. A run that has done all of
     it or has failed before it was stopped is settled as any other one.
     """
-    if settlement.state is RunState.SUCCEEDED and settlement.figures.get(GOES_ON) and not run.dry_run:
+    if settlement.state is RunState.SUCCEEDED and settlement.figures.get(GOES_ON):
         outcome = "completed in part, and stopped"
         return replace(settlement, outcome=outcome, consequence=Consequence.LATER, delay=_AFTER_CANCEL)
-    if run.dry_run or settlement.state is not RunState.CANCELLED or settlement.consequence is Consequence.QUARANTINE:
+    if settlement.state is not RunState.CANCELLED or settlement.consequence is Consequence.QUARANTINE:
         return settlement
     return replace(settlement, consequence=Consequence.REST, delay=_AFTER_CANCEL)
 
@@ -127,7 +126,7 @@ def after_cancel(settlement: Settlement, run: Run) -> Settlement:
 def ends_rewrite(ending: Outcome | Gone, run: Run) -> bool:
     """Whether a rewrite of all files has come to its end: the plan of this run has found no file that is left."""
     none_left = isinstance(ending, NothingToDo) and ending.again is None
-    return none_left and run.rewrite_all is not None and not run.dry_run
+    return none_left and run.rewrite_all is not None
 
 
 def clears(ending: Outcome | Gone, run: Run) -> bool:
@@ -137,23 +136,6 @@ def clears(ending: Outcome | Gone, run: Run) -> bool:
     """
     works = Step.COMMIT if SERVICES[run.service].joined else Step.EXECUTE
     return not isinstance(ending, Gone) and run.step in (works, Step.COMMIT)
-
-
-def _dry(ending: Outcome | Gone, run: Run) -> Settlement:
-    match ending:
-        case Succeeded():
-            state, outcome = RunState.SUCCEEDED, "a dry run: planned, and nothing was changed"
-            return Settlement(state=state, outcome=outcome, figures=ending.figures, consequence=Consequence.AGAIN)
-        case NothingToDo():
-            return replace(_found_nothing(ending), consequence=Consequence.AGAIN)
-        case Yielded():
-            return Settlement(state=RunState.CANCELLED, outcome=ending.reason, consequence=Consequence.AGAIN)
-        case Failed():
-            return Settlement(state=RunState.FAILED, outcome=ending.reason, consequence=Consequence.AGAIN)
-        case Gone():
-            return _never_began(ending) if run.step is None else _lost(ending, "it was a dry run")
-        case _:
-            assert_never(ending)
 
 
 def completed_by_another(instant: str | None) -> str:

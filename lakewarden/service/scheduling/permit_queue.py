@@ -17,12 +17,11 @@ from lakewarden.planners.model.instant import RunId, Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES
 from lakewarden.planners.settings import format_duration
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.run import Run, RunState, SupersededError
 from lakewarden.service.rules.permits import Limits, PermitContext, PermitRequest, StepTimeouts, judge
 from lakewarden.service.scheduling.permit_context import PermitContexts
 from lakewarden.service.state.active_runs import UNDER_WAY
 from lakewarden.service.state.daemon_state import DaemonState, Resources
-from lakewarden.service.store.port import SupersededError
 
 log = structlog.get_logger(__name__)
 

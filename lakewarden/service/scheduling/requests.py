@@ -120,13 +120,11 @@ class Requests:
         return self._decide(table, service, view, active, ours, lacking=lacking, on_request=True, rewrite=rewrite)
 
     def ask_for_all(
-        self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str, dry_run: bool
+        self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str
     ) -> Run | Blocked | NotDue | WouldRun | DoesNotApply:
-        """Queue the first run of a rewrite of all files that the table has now. With `dry_run`, queue a run that only
-        makes the plan.
+        """Queue the first run of a rewrite of all files that the table has now.
 
-        If a run of the service is active, that run is returned, and the rewrite begins after it. A dry run is refused
-        then.
+        If a run of the service is active, that run is returned, and the rewrite begins after it.
         """
         self._look_at(table, view)
         mark = view.rewrites_all.get(service)
@@ -139,16 +137,12 @@ class Requests:
         if isinstance(mark, Blocker):
             return Blocked(code=mark.code, reason=mark.reason, remedy=mark.remedy)
         row = self._rewrites.asked(table, service, view, mark, by=by)
-        if active is not None and dry_run:
-            return Blocked(code="run_active", reason=f"run {active.id} is active", remedy="ask again when it has ended")
         if active is not None:
             self._rewrites.begin(row)
             return active
         decision = self.would(table, service, view, None, rewrite=row)
         if not isinstance(decision, Due):
             return decision
-        if dry_run:
-            return self._queue(table, service, view, decision, by=by, rewrite=row, dry_run=True)
         self._rewrites.begin(row)  # stored before its first run, so that the request goes on after a restart
         try:
             return self._queue(table, service, view, decision, by=by, rewrite=row)
@@ -256,7 +250,6 @@ class Requests:
         *,
         by: str,
         rewrite: RewriteRow | None = None,
-        dry_run: bool = False,
     ) -> Run:
         rewrite = rewrite or self._rewrites.of(table, service, view)
         run = self._active_runs.request(
@@ -266,12 +259,11 @@ class Requests:
                 identity=str(view.identity),
                 service=service,
                 state=RunState.QUEUED,
-                reason=f"dry run: {due.reason}" if dry_run else due.reason,
+                reason=due.reason,
                 requested_by=by,
                 created_at=self._clock.now(),
                 instant=due.instant,
                 rewrite_all=None if rewrite is None else rewrite.mark,
-                dry_run=dry_run,
             )
         )
         self._left.taken_up(run)

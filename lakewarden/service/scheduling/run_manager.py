@@ -28,7 +28,7 @@ from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES, plan_bytes
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.run import Run, RunState, SupersededError
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.recovery import Recovery
 from lakewarden.service.rules.dispatch import startable, waiting_for_slots
@@ -41,7 +41,6 @@ from lakewarden.service.scheduling.permit_queue import PermitQueue
 from lakewarden.service.scheduling.precedence import Precedence
 from lakewarden.service.scheduling.settling import RunSettler
 from lakewarden.service.state.daemon_state import DaemonState, Resources
-from lakewarden.service.store.port import SupersededError
 
 # A run as its worker gets it, from its row, its policy and what was seen of its table.
 
@@ -78,7 +77,6 @@ def assignment_of(
         retries=retries,
         rewrite_all=run.rewrite_all,
         retained=retained,
-        dry_run=run.dry_run,
         session_conf=policy.session,
     )
 
@@ -285,7 +283,7 @@ class RunManager:
             self.settler.cancelled(run)
             self._pools[self._precedence.profile(run)].cancel(run.id, reason)
             return run
-        settlement = after_cancel(Settlement(state=RunState.CANCELLED, outcome=reason), run)
+        settlement = after_cancel(Settlement(state=RunState.CANCELLED, outcome=reason))
         ended = self._active_runs.end(run, settlement, at=self._clock.now())
         self._service_states.ended(run.table, run.service, settlement, None)
         self._listener.ended(ended)
@@ -324,7 +322,7 @@ class RunManager:
                 self._permit_queue.asked(run, event)
             case Ended():
                 hung = self._permit_queue.left(run)
-                if isinstance(event.outcome, NothingToDo) and not run.dry_run:
+                if isinstance(event.outcome, NothingToDo):
                     self._approvals.end(run)
                 yielded = isinstance(event.outcome, Yielded)
                 self.settler.ended(run, Gone(reason=hung, proved=True) if yielded and hung else event.outcome)

@@ -13,7 +13,7 @@ from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import Fate, RunId
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.run import Run, RunState, SupersededError
 from lakewarden.service.ownership.recovery import Recovery
 from lakewarden.service.rules.settle import (
     Consequence,
@@ -27,7 +27,6 @@ from lakewarden.service.rules.settle import (
 )
 from lakewarden.service.scheduling.permit_queue import PermitQueue
 from lakewarden.service.state.daemon_state import DaemonState, Resources
-from lakewarden.service.store.port import SupersededError
 
 log = structlog.get_logger(__name__)
 
@@ -163,7 +162,7 @@ class RunSettler:
             ending = self._recovery.lost(run, ending)  # its JVM is gone, its executors elsewhere may not be
         settlement = settle(ending, self._on_timeline(run, view), run)
         if run.id in self._cancelled:
-            settlement = after_cancel(settlement, run)
+            settlement = after_cancel(settlement)
         if view is not None and settlement.state.ended and not self._observations.read_since(run.table, mark):
             self._anew.add(run.id)  # only time has changed the answer
             return

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.settle import Settlement
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 UNDER_WAY = frozenset({RunState.RUNNING, RunState.COMMITTING})
 """A worker is carrying the run out."""

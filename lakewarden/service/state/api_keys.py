@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -15,7 +16,9 @@ from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.access import KeySettings
 from lakewarden.service.model.access import SHORTEST_KEY, Caller, KeyRow, digest_of
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 log = structlog.get_logger(__name__)
 

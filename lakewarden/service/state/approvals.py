@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.clock import Clock
@@ -18,7 +19,9 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.service.model.rows import ApprovalRow, RewriteRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.rules.permits import unapproved
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 APPROVED_FOR = timedelta(days=1)
 """An approval of a deletion that is planned anew ends after this time, because the table has changed since."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.access import Act, ActKind, Caller
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 
 class AuditLog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lakewarden.executors.contract import Pool
 from lakewarden.executors.pool.listening import RunLogs
@@ -25,7 +26,9 @@ from lakewarden.service.state.readers.threads import PlacedThreads, Threads
 from lakewarden.service.state.service_states import ServiceStates
 from lakewarden.service.state.table_registry import TableRegistry
 from lakewarden.service.state.trust import ForeignServices, KeptByOthers, TableFolders, WriterSigns
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import structlog
 
@@ -21,7 +21,9 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.model.rows import LockProofRow
 from lakewarden.service.state.active_runs import ActiveRuns
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import structlog
 
@@ -25,7 +25,9 @@ from lakewarden.planners.settings import format_size
 from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.rules.dispatch import LastRuns
 from lakewarden.service.rules.settle import Consequence, Settlement
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 log = structlog.get_logger(__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lakewarden.planners.hooks import Hint
 from lakewarden.planners.model.instant import InstantKind, Service, Timeline
@@ -11,7 +12,9 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.hooks import KnownTables
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -25,7 +26,9 @@ from lakewarden.service.model.rows import FolderRow, WriterSignsRow
 from lakewarden.service.rules.proof import ALONE_FOR
 from lakewarden.service.rules.registering import registered_twice
 from lakewarden.service.state.table_registry import TableRegistry
-from lakewarden.service.store.port import Store
+
+if TYPE_CHECKING:
+    from lakewarden.service.store.sql.store import Store
 
 
 class TableFolders:

@@ -12,9 +12,9 @@ from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.settings import format_duration
 from lakewarden.service.store.file_systems import network_file_system
-from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql.sqlite import open_sqlite
+from lakewarden.service.store.sql.store import Store
 
 log = structlog.get_logger(__name__)
 

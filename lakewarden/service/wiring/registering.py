@@ -33,7 +33,7 @@ from lakewarden.service.model.configuring import (
     any_registration,
 )
 from lakewarden.service.rules.registering import TakenPlaces
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 from lakewarden.service.wiring.in_force import Tables, TablesInForce, tables_of, with_rows
 
 log = structlog.get_logger(__name__)

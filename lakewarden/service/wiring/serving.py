@@ -51,7 +51,7 @@ from lakewarden.service.state.readers.child import COMMAND as READER
 from lakewarden.service.state.readers.processes import ProcessReaders
 from lakewarden.service.state.readers.threads import PlacedThreads
 from lakewarden.service.store.opening import file_of, open_patiently
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 from lakewarden.service.wiring.daemon import ComposedDaemon, compose
 from lakewarden.service.wiring.in_force import PoolsOf, Tables, TablesInForce, with_rows
 from lakewarden.service.wiring.pools import WorkerReach, pools_of, served_by

@@ -10,11 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.store.port import Store
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import from_now
 from lakewarden.service.store.sql.postgres import open_postgres
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.postgres import PostgresServer, running_postgres
 from tests.support.store.stores import lent_postgres, new_sqlite
 
@@ -47,7 +46,7 @@ def lapse(store: Store) -> Callable[[ReplicaId], None]:
     """Return a function that ends a replica's lease now, as if it had not been renewed."""
 
     def run_out(replica: ReplicaId) -> None:
-        assert isinstance(store, SqlStore)
+        assert isinstance(store, Store)
         lapsing = sa.update(schema.replicas).where(schema.replicas.c.id == replica)
         with store._write() as connection:
             connection.execute(lapsing.values(lease_until=from_now()))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.access import Act, ActKind
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 ORDERS = TableId("sales.orders")

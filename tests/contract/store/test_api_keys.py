@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakewarden.service.model.access import KeyRow, Role, digest_of
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 KEY = KeyRow(

@@ -9,7 +9,7 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -18,7 +18,7 @@ from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.postgres import open_postgres
 from lakewarden.service.store.sql.runs import _columns
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.postgres import PostgresServer
 from tests.support.store.stores import new_postgres, new_sqlite
 from tests.support.values import IDENTITY, NOW, a_run
@@ -28,7 +28,7 @@ TRIPS = TableId("trips")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """Return each database in turn, with a history long enough to choose a query plan by."""
     if request.param == "sqlite":
         opened = new_sqlite(tmp_path / "lakewarden.db")
@@ -47,7 +47,7 @@ def a_row(number: int) -> dict[str, Any]:
     return {"number": number, **_columns(run)}
 
 
-def plans(store: SqlStore, ask: Callable[[], Any]) -> list[str]:
+def plans(store: Store, ask: Callable[[], Any]) -> list[str]:
     """Return the query plan of each statement on runs in a call."""
     found: list[str] = []
 
@@ -89,7 +89,7 @@ def plans(store: SqlStore, ask: Callable[[], Any]) -> list[str]:
     ],
 )
 def test_what_is_asked_at_each_decision_is_answered_by_an_index(
-    store: SqlStore, ask: Callable[[SqlStore], Any], index: str
+    store: Store, ask: Callable[[Store], Any], index: str
 ) -> None:
     """The order comes from the index too. No statement reads all runs, and none sorts them."""
     for plan in plans(store, lambda: ask(store)):
@@ -98,7 +98,7 @@ def test_what_is_asked_at_each_decision_is_answered_by_an_index(
         assert "Sort" not in plan or "one_active_run" in plan, "only of the few that are under way"
 
 
-def test_no_step_of_forgetting_goes_through_all_runs(store: SqlStore) -> None:
+def test_no_step_of_forgetting_goes_through_all_runs(store: Store) -> None:
     """Each step begins where the last one has ended."""
     found = plans(store, lambda: [*store.forget(registered={TRIPS: "/lake/trips"}, at=NOW, keep=timedelta(minutes=1))])
 

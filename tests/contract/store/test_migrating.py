@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.service.store.opening import open_store
-from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.postgres import PostgresServer
 from tests.support.store.replicas import take_ownership
 from tests.support.values import NOW, a_run

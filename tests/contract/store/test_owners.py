@@ -8,8 +8,8 @@ import pytest
 
 from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import Store, SupersededError
+from lakewarden.service.model.run import Run, RunState, SupersededError
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.replicas import LEASE, a_replica
 from tests.support.values import IDENTITY, NOW, a_run
 

@@ -19,15 +19,14 @@ from lakewarden.planners.model.errors import LakewardenError, PermanentError, Te
 from lakewarden.planners.model.instant import Step
 from lakewarden.planners.storage.settings import Secret
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import SupersededError
+from lakewarden.service.model.run import Run, RunState, SupersededError
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import from_now
 from lakewarden.service.store.sql.errors import translated
 from lakewarden.service.store.sql.postgres import Timeouts, open_postgres
 from lakewarden.service.store.sql.replicas import check_owns
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.postgres import PostgresServer
 from tests.support.store.replicas import LEASE, ME, a_replica, take_ownership
 from tests.support.values import NOW, a_run
@@ -48,7 +47,7 @@ def url(postgres: PostgresServer) -> str:
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[SqlStore]:
+def store(url: str) -> Iterator[Store]:
     """Open a store with short time-outs."""
     opened = open_postgres(DatabaseSettings(url=url), timeouts=HASTY)
     yield opened
@@ -80,7 +79,7 @@ def frozen(postgres: PostgresServer) -> Iterator[None]:
 # -- the server is away, and comes back
 
 
-def test_connections_that_were_cut_are_made_anew(postgres: PostgresServer, store: SqlStore, url: str) -> None:
+def test_connections_that_were_cut_are_made_anew(postgres: PostgresServer, store: Store, url: str) -> None:
     """Neither the control thread nor the lease notices it."""
     take_ownership(store, "/lake/trips")
     cut_off(postgres, url)
@@ -90,7 +89,7 @@ def test_connections_that_were_cut_are_made_anew(postgres: PostgresServer, store
 
 
 def test_a_server_that_was_stopped_is_temporary_trouble_until_it_is_back(
-    postgres: PostgresServer, store: SqlStore
+    postgres: PostgresServer, store: Store
 ) -> None:
     """What was acknowledged is there afterwards, and the store needs no restart."""
     take_ownership(store, "/lake/trips")
@@ -111,7 +110,7 @@ def test_a_server_that_was_stopped_is_temporary_trouble_until_it_is_back(
 
 
 @pytest.mark.long
-def test_a_frozen_server_is_not_waited_for(postgres: PostgresServer, store: SqlStore) -> None:
+def test_a_frozen_server_is_not_waited_for(postgres: PostgresServer, store: Store) -> None:
     """Its own time-outs stand still with it. The client's do not, and the connections are not used again."""
     take_ownership(store, "/lake/trips")
     with frozen(postgres):
@@ -124,7 +123,7 @@ def test_a_frozen_server_is_not_waited_for(postgres: PostgresServer, store: SqlS
     assert store.renew(ME, lease=LEASE)
 
 
-def test_a_statement_that_takes_too_long_is_ended(store: SqlStore) -> None:
+def test_a_statement_that_takes_too_long_is_ended(store: Store) -> None:
     """The server ends it, and is free for the next one."""
     with pytest.raises(TemporaryError, match="it was stopped, or took too long"), store._read() as connection:
         connection.exec_driver_sql("SELECT pg_sleep(30)")
@@ -139,7 +138,7 @@ def test_a_transaction_that_stands_still_lets_go_of_its_locks(url: str) -> None:
         _stand_still_until_others_can_share(store)
 
 
-def _stand_still_until_others_can_share(store: SqlStore) -> None:
+def _stand_still_until_others_can_share(store: Store) -> None:
     with store._write() as connection:
         connection.execute(sa.select(schema.store).with_for_update())
         for _ in range(60):
@@ -156,7 +155,7 @@ def _stand_still_until_others_can_share(store: SqlStore) -> None:
 # -- other clients of the same database
 
 
-def test_a_row_that_another_client_holds_is_temporary_trouble(store: SqlStore) -> None:
+def test_a_row_that_another_client_holds_is_temporary_trouble(store: Store) -> None:
     """Nothing of the failed call is stored, and the next call succeeds."""
     take_ownership(store, "/lake/trips")
     run = store.request(a_run())
@@ -231,7 +230,7 @@ def test_of_two_that_wait_for_each_other_one_gives_way(postgres: PostgresServer,
 # -- at the same moment
 
 
-def test_a_share_stays_where_it_is_while_a_run_is_claimed(store: SqlStore) -> None:
+def test_a_share_stays_where_it_is_while_a_run_is_claimed(store: Store) -> None:
     """Otherwise its next owner would not see the run, and would begin another one beside it."""
     take_ownership(store, "/lake/trips")
     with store._write() as connection:
@@ -243,7 +242,7 @@ def test_a_share_stays_where_it_is_while_a_run_is_claimed(store: SqlStore) -> No
     assert store.shares() == {}
 
 
-def test_a_renewal_on_its_way_is_waited_for_before_a_run_is_adopted(store: SqlStore) -> None:
+def test_a_renewal_on_its_way_is_waited_for_before_a_run_is_adopted(store: Store) -> None:
     """It was sent in time, and its answer will say that the lease is extended."""
     run = store.take_lease(store.request(a_run()).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
     heir = ReplicaId("heir")
@@ -262,7 +261,7 @@ def test_a_renewal_on_its_way_is_waited_for_before_a_run_is_adopted(store: SqlSt
 
 
 def test_a_run_that_is_ended_at_the_same_moment_is_not_claimed(
-    postgres: PostgresServer, store: SqlStore, url: str
+    postgres: PostgresServer, store: Store, url: str
 ) -> None:
     """The claim waits for the ending, and sees it."""
     take_ownership(store, "/lake/trips")
@@ -277,13 +276,13 @@ def test_a_run_that_is_ended_at_the_same_moment_is_not_claimed(
 
 @pytest.mark.parametrize("what", ["progress", "end"])
 def test_a_result_that_comes_while_its_run_is_adopted_is_rejected(
-    postgres: PostgresServer, store: SqlStore, url: str, what: str
+    postgres: PostgresServer, store: Store, url: str, what: str
 ) -> None:
     """It waits for the adoption, and is too late."""
     run = store.take_lease(store.request(a_run()).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
     adopting = [sa.update(schema.leases).values(epoch=2), sa.update(schema.runs).values(epoch=2, owner="heir")]
 
-    def report(patient: SqlStore) -> Run:
+    def report(patient: Store) -> Run:
         if what == "progress":
             return patient.progress(run.id, epoch=1, step=Step.COMMIT)
         return patient.end(run.id, epoch=1, state=RunState.SUCCEEDED, outcome="completed", at=NOW)
@@ -297,10 +296,10 @@ def test_a_result_that_comes_while_its_run_is_adopted_is_rejected(
 
 def _meanwhile(
     postgres: PostgresServer,
-    store: SqlStore,
+    store: Store,
     url: str,
     changes: Sequence[sa.Update],
-    act: Callable[[SqlStore], Run],
+    act: Callable[[Store], Run],
 ) -> Run | SupersededError:
     """Return the result of a call that meets `changes` before they are committed, and waits for them."""
     patient = open_postgres(DatabaseSettings(url=url))
@@ -331,7 +330,7 @@ def _meanwhile(
 # -- errors
 
 
-def test_a_database_that_is_read_only_is_temporary_trouble(postgres: PostgresServer, store: SqlStore, url: str) -> None:
+def test_a_database_that_is_read_only_is_temporary_trouble(postgres: PostgresServer, store: Store, url: str) -> None:
     """When the standby becomes the primary, or an operator ends the maintenance, the store continues."""
     name = sa.make_url(url).database
     postgres.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = on")
@@ -356,7 +355,7 @@ def test_a_database_that_is_read_only_is_temporary_trouble(postgres: PostgresSer
     ],
 )
 def test_what_an_idle_fleet_asks_again_and_again_is_one_statement(
-    postgres: PostgresServer, store: SqlStore, ask: Callable[[SqlStore], object]
+    postgres: PostgresServer, store: Store, ask: Callable[[Store], object]
 ) -> None:
     """No transaction is begun and ended for it, and a connection that was just used is not asked whether it lives."""
     ask(store)

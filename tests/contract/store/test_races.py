@@ -19,14 +19,13 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.view import location_of
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import SupersededError
+from lakewarden.service.model.run import Run, RunState, SupersededError
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import from_now
 from lakewarden.service.store.sql.postgres import open_postgres
 from lakewarden.service.store.sql.replicas import ALIVE
 from lakewarden.service.store.sql.sqlite import open_sqlite
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.replicas import LEASE, a_replica
 from tests.support.store.stores import new_postgres, new_sqlite
 from tests.support.values import NOW, a_run
@@ -39,7 +38,7 @@ REPLICAS = [ReplicaId(f"replica {number}") for number in range(RACERS)]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sequence[SqlStore]]:
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sequence[Store]]:
     """One database, opened as by so many processes."""
     if request.param == "sqlite":
         new_sqlite(tmp_path / "lakewarden.db").close()
@@ -89,14 +88,14 @@ def won(act: Callable[_Asked, Run], *asked: _Asked.args, **more: _Asked.kwargs) 
         return None
 
 
-def take_ownership_of_all(store: SqlStore, replica: ReplicaId, location: str) -> None:
+def take_ownership_of_all(store: Store, replica: ReplicaId, location: str) -> None:
     """Give a share to a replica directly, as only a broken store would do while another replica lives."""
     with store._write() as connection:
         connection.execute(sa.delete(schema.shares))
         connection.execute(sa.insert(schema.shares).values(location=location, replica=replica))
 
 
-def test_one_of_many_claims_wins(stores: Sequence[SqlStore]) -> None:
+def test_one_of_many_claims_wins(stores: Sequence[Store]) -> None:
     """The claims of one replica meet, as after a late answer. Each run is begun once, and each epoch is given once."""
     me = REPLICAS[0]
     stores[0].join(a_replica(me), lease=LEASE)
@@ -112,11 +111,11 @@ def test_one_of_many_claims_wins(stores: Sequence[SqlStore]) -> None:
     assert epochs == list(range(1, 9))
 
 
-def _claim(stores: Sequence[SqlStore], run: Run, owner: ReplicaId, racer: int) -> Run | None:
+def _claim(stores: Sequence[Store], run: Run, owner: ReplicaId, racer: int) -> Run | None:
     return won(stores[racer].take_lease, run.id, owner=owner, at=NOW)
 
 
-def test_one_of_many_heirs_adopts(stores: Sequence[SqlStore]) -> None:
+def test_one_of_many_heirs_adopts(stores: Sequence[Store]) -> None:
     """One replica takes the dead owner's table. The same one adopts its run, under the next epoch."""
     dead, heirs = REPLICAS[0], REPLICAS[1:]
     for replica in REPLICAS:
@@ -139,7 +138,7 @@ def test_one_of_many_heirs_adopts(stores: Sequence[SqlStore]) -> None:
     assert adopted.epoch == 2
 
 
-def test_those_who_ask_at_once_get_one_run(stores: Sequence[SqlStore]) -> None:
+def test_those_who_ask_at_once_get_one_run(stores: Sequence[Store]) -> None:
     """All of them get the row of the first one."""
     for number in range(8):
         given = race(partial(_request, stores, number))
@@ -148,11 +147,11 @@ def test_those_who_ask_at_once_get_one_run(stores: Sequence[SqlStore]) -> None:
     assert len(stores[0].active()) == 8
 
 
-def _request(stores: Sequence[SqlStore], number: int, racer: int) -> Run:
+def _request(stores: Sequence[Store], number: int, racer: int) -> Run:
     return patiently(stores[racer].request, a_run(f"r{number}.{racer}", identity=f"/lake/{number}#1"))
 
 
-def test_a_renewal_and_a_successor_never_both_succeed(stores: Sequence[SqlStore]) -> None:
+def test_a_renewal_and_a_successor_never_both_succeed(stores: Sequence[Store]) -> None:
     """They meet at the end of the lease. Either it is renewed and its runs stay, or it has ended for good."""
     store = stores[0]
     outcomes = set[tuple[bool, bool]]()
@@ -189,7 +188,7 @@ def test_a_renewal_and_a_successor_never_both_succeed(stores: Sequence[SqlStore]
 class Life:
     """What a daemon does with a store, in one life after another. Each life ends by a kill with its work unfinished."""
 
-    store: SqlStore
+    store: Store
     number: int
     rng: random.Random
     lives: int = 0
@@ -237,7 +236,7 @@ class Life:
                 del self.working[run.id]
 
 
-def test_no_two_living_replicas_work_on_one_table(stores: Sequence[SqlStore]) -> None:
+def test_no_two_living_replicas_work_on_one_table(stores: Sequence[Store]) -> None:
     """The replicas join, die, share, claim, adopt and end at random. A table has one living owner, and a lease has no
     epoch twice.
     """

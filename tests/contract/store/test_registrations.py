@@ -10,7 +10,7 @@ import pytest
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.access import Act, ActKind
 from lakewarden.service.model.configuring import RegistrationRow
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 ORDERS = RegistrationRow(table=TableId("orders"), entry='{"path": "/lake/é"}', number=1, by="ada", at=NOW)

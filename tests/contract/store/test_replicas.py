@@ -10,8 +10,8 @@ import pytest
 
 from lakewarden.service.model.replica import ReplicaId as Id
 from lakewarden.service.model.run import RunState
-from lakewarden.service.store.port import Store
 from lakewarden.service.store.sql.sqlite import open_sqlite
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.replicas import LEASE, a_replica
 from tests.support.values import NOW, a_run
 

@@ -20,7 +20,7 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import NOW, a_run
 
@@ -29,9 +29,9 @@ import sys
 from pathlib import Path
 from lakewarden.planners.model.instant import Step
 from lakewarden.planners.model.instant import RunId
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import NOW, a_run
 
@@ -252,7 +252,7 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
 
 
 @contextmanager
-def _told(store: SqlStore, before: str, after: str) -> Iterator[None]:
+def _told(store: Store, before: str, after: str) -> Iterator[None]:
     """Run a statement on the pool's one connection, and its reverse at the end."""
     with store._engine.connect() as connection:
         connection.exec_driver_sql(before)

@@ -22,8 +22,8 @@ from lakewarden.service.model.rows import (
     ServiceStateRow,
     WriterSignsRow,
 )
-from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import Store, SupersededError
+from lakewarden.service.model.run import Run, RunState, SupersededError
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import IDENTITY, NOW, a_run
 
@@ -662,8 +662,8 @@ def test_a_rewrite_of_all_files_is_kept_until_it_ends(store: Store) -> None:
 
 
 def test_a_run_keeps_what_it_was_asked_for(store: Store) -> None:
-    """A restarted daemon gives its worker the same mark, and never makes a dry run a real one."""
-    run = replace(a_run("r1"), rewrite_all="7-4711", dry_run=True)
+    """A restarted daemon gives its worker the same mark."""
+    run = replace(a_run("r1"), rewrite_all="7-4711")
     store.request(run)
 
     assert store.run(run.id) == run

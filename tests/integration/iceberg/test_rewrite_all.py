@@ -71,30 +71,6 @@ def test_every_file_of_the_beginning_is_rewritten_once_and_no_later_file(driver:
     assert trips.found() == trips.expected
 
 
-def test_a_dry_run_has_the_figures_and_changes_nothing(driver: Driver, trips: Trips) -> None:
-    """Twelve files in two groups: two runs of at most six files, each with one commit. A partition that a writer has
-    just changed is counted apart.
-    """
-    files, pointer = trips.files_on_disk(), trips.read().metadata_location
-    run = driver.submit(trips, Service.COMPACTION, rewrite_all=mark(trips), dry_run=True, max_files=6)
-    outcome = driver.finish(run)
-
-    assert isinstance(outcome, Succeeded)
-    assert {"files": 12, "file_groups": 2, "runs": 2, "commits": 2, "files_left_alone": 0}.items() <= (
-        outcome.figures.items()
-    )
-    size = sum(trips.read().inspect.data_files()["file_size_in_bytes"].to_pylist())
-    assert (outcome.figures["bytes"], outcome.figures["bytes_left_alone"]) == (size, 0)
-    assert (trips.files_on_disk(), trips.read().metadata_location) == (files, pointer)
-
-    time.sleep(1.2)  # quiet_for
-    trips.delete(0)
-    beside = driver.finish(driver.submit(trips, Service.COMPACTION, rewrite_all=mark(trips), dry_run=True))
-    assert isinstance(beside, Succeeded)
-    assert (beside.figures["files"], beside.figures["files_left_alone"], beside.figures["runs"]) == (6, 6, 1)
-    assert trips.signed_by(run) == []
-
-
 def test_a_partition_that_a_writer_changes_is_waited_for(driver: Driver, trips: Trips) -> None:
     """The guards of every rewrite hold: a delete that comes while files are written makes the run yield, and its
     files are deleted. Later runs finish the rewrite, and the deletes are applied.
@@ -240,11 +216,6 @@ def test_it_goes_on_after_its_jvm_and_its_daemon_were_killed(
     assert before.isdisjoint(paths(trips))
     assert trips.found() == trips.expected
     assert _by_duckdb(trips) == trips.expected
-    assert daemon.post(f"{COMPACTION}/runs", {"rewrite_all": True, "dry_run": True}).status_code == 202
-    dry = daemon.until(
-        lambda: next((run for run in daemon.runs("compaction") if run["dry_run"] and run["ended_at"]), None)
-    )
-    assert dry["figures"]["files"] == trips.data_files()
     assert daemon.stop() == 0
 
 

@@ -31,7 +31,6 @@ def run_body(run: str, *, table: str, **known: Any) -> RunBody:
         "outcome": None,
         "figures": {},
         "rewrite_all": False,
-        "dry_run": False,
     }
     body.update(known)  # type: ignore[typeddict-item]  # the test says what differs
     return body

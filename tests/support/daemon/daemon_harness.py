@@ -28,7 +28,7 @@ from lakewarden.service.rules.shutdown import ShutdownPhase
 from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.state.readers.threads import Threads
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 from lakewarden.service.wiring.daemon import compose
 from tests.support.doubles.callers_thread import CallersThread
 from tests.support.doubles.fake import FAKE, FakeTable

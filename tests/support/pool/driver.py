@@ -114,7 +114,6 @@ class Driver:
         most_files: int | None = None,
         rewrite_all: str | None = None,
         retained: str | None = None,
-        dry_run: bool = False,
         **options: Any,
     ) -> RunId:
         run = RunId(f"run-{next(self._names)}")
@@ -131,7 +130,6 @@ class Driver:
                 most_files=most_files,
                 rewrite_all=rewrite_all,
                 retained=retained,
-                dry_run=dry_run,
                 **table.assigned,
             )
         )

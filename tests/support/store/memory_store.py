@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.service.store.sql.database import migrate
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 
 
-class MemoryStore(SqlStore):
+class MemoryStore(Store):
     """The store of one test. All threads share its one connection, one transaction after another."""
 
     def __init__(self, clock: Clock | None = None) -> None:

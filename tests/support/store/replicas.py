@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lakewarden.service.model.replica import Replica, ReplicaId
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 
 ME = ReplicaId("me")
 LEASE = timedelta(hours=1)

@@ -12,11 +12,11 @@ from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.postgres import open_postgres
 from lakewarden.service.store.sql.sqlite import open_sqlite
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.postgres import PostgresServer
 
 
-def new_sqlite(path: Path) -> SqlStore:
+def new_sqlite(path: Path) -> Store:
     """Open a new store in a file that is not there yet."""
     path.write_bytes(_sqlite_file())
     return open_sqlite(path)

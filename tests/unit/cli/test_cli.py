@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import subprocess
@@ -154,10 +155,12 @@ def test_an_argument_that_is_not_utf_8_is_refused(capsys: pytest.CaptureFixture[
     assert "UTF-8" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("other", ["--dry-run", "--rewrite-all"])
-def test_the_end_of_a_rewrite_is_no_dry_run_and_no_beginning(other: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It would be withdrawn, although `--dry-run` asks for no act."""
-    assert main(["trigger", "trips", "clean", "--end-rewrite", other, "--url", "http://127.0.0.1:9"]) == 2
+@pytest.mark.parametrize("both", [*itertools.combinations(("--dry-run", "--rewrite-all", "--end-rewrite"), 2)])
+def test_a_rewrite_is_begun_or_withdrawn_and_neither_is_a_dry_run(
+    both: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be begun or withdrawn, although `--dry-run` asks for no act."""
+    assert main(["trigger", "trips", "clean", *both, "--url", "http://127.0.0.1:9"]) == 2
     assert "--end-rewrite" in capsys.readouterr().err
 
 

@@ -117,7 +117,7 @@ def test_an_unknown_table_or_service_is_answered_with_known_ones(
     assert not [one for one in seen if one.startswith("POST")]
 
 
-OF_ALL = {**RUN, "rewrite_all": True, "dry_run": False}
+OF_ALL = {**RUN, "rewrite_all": True}
 
 
 def test_a_rewrite_of_all_files_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,27 +130,6 @@ def test_a_rewrite_of_all_files_is_asked_for(capsys: pytest.CaptureFixture[str])
     first, second = capsys.readouterr().out.splitlines()
     assert first == "run run-1 of compaction on sales.orders is QUEUED: asked for"
     assert second.endswith("is RUNNING: asked for. The rewrite of all files begins after it")
-
-
-@pytest.mark.parametrize(("state", "code"), [("SUCCEEDED", 0), ("FAILED", 1)])
-def test_the_dry_run_of_a_rewrite_is_waited_for_and_shown(
-    state: str, code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its figures stand one in a line. Without a plan the exit code is 1."""
-    ended = {**OF_ALL, "state": state, "dry_run": True, "ended_at": "2026-01-01T12:00:00Z", "outcome": "so it is"}
-    ended["figures"] = {"files": 12, "runs": 2}
-    routes = {**KNOWN, COMPACTION: (202, {**OF_ALL, "dry_run": True}), "GET /v1/runs/run-1": (200, ended)}
-    with daemon(routes) as (url, _):
-        words = ["trigger", "sales.orders", "compaction", "--rewrite-all", "--dry-run", "--url", url]
-        assert main(words) == code
-        text = capsys.readouterr().out
-        assert main([*words, "--json"]) == code
-    assert text.splitlines() == [
-        "sales.orders  compaction: so it is",
-        "  files              12",
-        "  runs               2",
-    ]
-    assert json.loads(capsys.readouterr().out) == ended
 
 
 def test_a_rewrite_of_all_files_is_withdrawn(capsys: pytest.CaptureFixture[str]) -> None:

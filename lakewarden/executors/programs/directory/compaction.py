@@ -23,7 +23,7 @@ import structlog
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.bracket import undertaken
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.directory.exchanging.building import Exchange, publish
 from lakewarden.executors.programs.directory.exchanging.ending import end_exchange
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
@@ -57,7 +57,7 @@ from lakewarden.planners.formats.directory.listing.walk import FreshListings, lo
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
 from lakewarden.planners.formats.directory.options import CompactionOptions, Publication, marker_of, options_of
 from lakewarden.planners.formats.directory.writers import usual_interval
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, YieldError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
@@ -256,35 +256,34 @@ class ObjectCompactionSteps:
         self._road.clear(self._sign)
 
 
-class Compaction:
-    """The program: fulfils `contract.Program`."""
+@contextlib.contextmanager
+def opened(
+    session: Any, assignment: Assignment, storage: Storage, clock: Clock, *, timeout: timedelta = TIMEOUT
+) -> Iterator[Steps]:
+    """Open the directory for one run. An abort removes what was written beside, and touches no partition. A run waits
+    for another run in the directory for `timeout`.
+    """
+    table = table_of(assignment)
+    options = options_of(table, Service.COMPACTION, CompactionOptions)
+    if options.publication is not Publication.EXCHANGE:
+        if not isinstance(storage, ObjectStorage):
+            raise PermanentError(why_not_there(table.location, storage, options) or "it is no object store")
+        yield ObjectCompactionSteps(session, assignment, table, storage, clock)
+        return
+    alone = alone_in(
+        table.location,
+        storage,
+        elsewhere=f"the store of {table.location} cannot exchange two folders in one act",
+        failed=f"{table.location} cannot be compacted now",
+        timeout=timeout,
+    )
+    with alone:
+        steps = CompactionSteps(session, assignment, table, storage, clock)
+        yield steps
+        steps.abort()
 
-    def __init__(self, *, clock: Clock | None = None, timeout: timedelta = TIMEOUT) -> None:
-        """Prepare the program. A run waits for another run in the directory for `timeout`."""
-        self._clock = clock or SystemClock()
-        self._timeout = timeout
 
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the directory for one run. An abort removes what was written beside, and touches no partition."""
-        table = table_of(assignment)
-        options = options_of(table, Service.COMPACTION, CompactionOptions)
-        if options.publication is not Publication.EXCHANGE:
-            if not isinstance(storage, ObjectStorage):
-                raise PermanentError(why_not_there(table.location, storage, options) or "it is no object store")
-            with undertaken(ObjectCompactionSteps(session, assignment, table, storage, self._clock)) as there:
-                yield there
-            return
-        alone = alone_in(
-            table.location,
-            storage,
-            elsewhere=f"the store of {table.location} cannot exchange two folders in one act",
-            failed=f"{table.location} cannot be compacted now",
-            timeout=self._timeout,
-        )
-        with alone, undertaken(CompactionSteps(session, assignment, table, storage, self._clock)) as steps:
-            yield steps
-            steps.abort()
+Compaction = functools.partial(Bracket, opened=opened)
 
 
 class CompactionSteps:

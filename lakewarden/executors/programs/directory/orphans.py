@@ -18,6 +18,7 @@ import structlog
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
 from lakewarden.executors.programs.directory.exchanging.record import alone_in
 from lakewarden.executors.programs.directory.exchanging.renames import Entry, entry_of, is_of_one_place
@@ -35,7 +36,7 @@ from lakewarden.planners.formats.directory.listing.folders import (
 from lakewarden.planners.formats.directory.listing.walk import location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
 from lakewarden.planners.formats.directory.options import OrphansOptions, options_of
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
@@ -158,23 +159,20 @@ class ObjectOrphansSteps:
 _T = TypeVar("_T")
 
 
-class Orphans:
-    """The program: fulfils `contract.Program`."""
+@contextlib.contextmanager
+def _opened(_session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+    """Open the directory for one run. An abort leaves everything as it is."""
+    table = table_of(assignment)
+    if is_s3(table.location, storage) and isinstance(storage, ObjectStorage):
+        yield ObjectOrphansSteps(assignment, table, storage, clock)
+        return
+    elsewhere = f"orphans in the store of {table.location} cannot be looked at file by file"
+    failed = f"orphans of {table.location} cannot be deleted now"
+    with alone_in(table.location, storage, elsewhere=elsewhere, failed=failed):
+        yield OrphansSteps(assignment, table, storage, clock)
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
 
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the directory for one run. An abort leaves everything as it is."""
-        table = table_of(assignment)
-        if is_s3(table.location, storage) and isinstance(storage, ObjectStorage):
-            yield ObjectOrphansSteps(assignment, table, storage, self._clock)
-            return
-        elsewhere = f"orphans in the store of {table.location} cannot be looked at file by file"
-        failed = f"orphans of {table.location} cannot be deleted now"
-        with alone_in(table.location, storage, elsewhere=elsewhere, failed=failed):
-            yield OrphansSteps(assignment, table, storage, self._clock)
+Orphans = functools.partial(Bracket, opened=_opened)
 
 
 class OrphansSteps:

@@ -19,6 +19,7 @@ import structlog
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.directory.exchanging.ending import Reach
 from lakewarden.executors.programs.directory.partition_list import PartitionList, partition_list_of, table_of
 from lakewarden.executors.programs.directory.replacing.act import partitions_in_act
@@ -36,7 +37,7 @@ from lakewarden.planners.formats.directory.listing.walk import FreshListings, lo
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
 from lakewarden.planners.formats.directory.options import CommitAct, PartitionCommitOptions, options_of
 from lakewarden.planners.formats.directory.writers import usual_interval
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
@@ -53,27 +54,24 @@ _REST = timedelta(minutes=1)
 """A run that commits nothing is not repeated at once: what is in the way may stay, as a link out of the table does."""
 
 
-class PartitionCommit:
-    """The program: fulfils `contract.Program`."""
+@contextlib.contextmanager
+def _opened(_session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+    """Open the directory for one run. An abort leaves everything as it is."""
+    table = table_of(assignment)
+    options = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
+    markers = empty_files(table.location, storage)
+    if markers is None and CommitAct.SUCCESS_FILE in options.policy.acts:
+        raise PermanentError(f"there is no way yet to write a marker into the store of {table.location}")
+    there = None
+    if CommitAct.METASTORE in options.policy.acts:
+        there = partition_list_of(table)
+        if there is None:
+            raise PermanentError("options.metastore is not set: the policy metastore needs it")
+    reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
+    yield PartitionCommitSteps(table, storage, _Acts(markers=markers, there=there, reach=reach), clock)
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
 
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the directory for one run. An abort leaves everything as it is."""
-        table = table_of(assignment)
-        options = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
-        markers = empty_files(table.location, storage)
-        if markers is None and CommitAct.SUCCESS_FILE in options.policy.acts:
-            raise PermanentError(f"there is no way yet to write a marker into the store of {table.location}")
-        there = None
-        if CommitAct.METASTORE in options.policy.acts:
-            there = partition_list_of(table)
-            if there is None:
-                raise PermanentError("options.metastore is not set: the policy metastore needs it")
-        reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
-        yield PartitionCommitSteps(table, storage, _Acts(markers=markers, there=there, reach=reach), self._clock)
+PartitionCommit = functools.partial(Bracket, opened=_opened)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

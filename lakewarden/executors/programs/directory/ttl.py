@@ -13,6 +13,7 @@ import structlog
 
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.directory.exchanging.dropping import drop
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
 from lakewarden.executors.programs.directory.exchanging.record import alone_in
@@ -24,7 +25,7 @@ from lakewarden.planners.formats.directory.listing.walk import FreshListings, lo
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
 from lakewarden.planners.formats.directory.options import TtlOptions, options_of
 from lakewarden.planners.formats.directory.writers import usual_interval
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
@@ -39,20 +40,17 @@ _LEAST_REST = timedelta(seconds=10)
 _REST = timedelta(hours=1)
 
 
-class Ttl:
-    """The program: fulfils `contract.Program`."""
+@contextlib.contextmanager
+def _opened(_session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+    """Open the directory for one run. An abort leaves everything as it is."""
+    table = table_of(assignment)
+    elsewhere = f"partitions in the store of {table.location} cannot be moved away in one act"
+    failed = f"partitions of {table.location} cannot be deleted now"
+    with alone_in(table.location, storage, elsewhere=elsewhere, failed=failed):
+        yield TtlSteps(assignment, table, storage, clock)
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
 
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the directory for one run. An abort leaves everything as it is."""
-        table = table_of(assignment)
-        elsewhere = f"partitions in the store of {table.location} cannot be moved away in one act"
-        failed = f"partitions of {table.location} cannot be deleted now"
-        with alone_in(table.location, storage, elsewhere=elsewhere, failed=failed):
-            yield TtlSteps(assignment, table, storage, self._clock)
+Ttl = functools.partial(Bracket, opened=_opened)
 
 
 class TtlSteps:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.bracket import undertaken
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.opened import (
     OpenTable,
@@ -49,7 +50,7 @@ from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, LayoutStrategy, SilentWrites
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions
 from lakewarden.planners.formats.hudi.writers.activity import does_not_say, meeting, silent_writes, touched_in_flight
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Step
 from lakewarden.planners.model.view import TableView
@@ -88,26 +89,22 @@ def settings(options: ClusteringOptions, *, largest_plan: int | None = None, ret
     }
 
 
-class Clustering:
-    """The clustering program: fulfils `contract.Program`."""
+@contextlib.contextmanager
+def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+    """Open the write client for one run. An abort withdraws the plan, with what Hudi wrote for it."""
+    options = ClusteringOptions.model_validate(dict(assignment.service_options))
+    declared = HudiTableOptions.model_validate(dict(assignment.table_options)).bucket_index
+    service = settings(options, largest_plan=assignment.largest_plan, retries=assignment.retries)
+    if declared is not None:
+        service = resizing(declared, options, service)
+    with open_table(session, assignment, storage, service=service, clock=clock) as table:
+        table.client.lose_to_writes_alone()
+        if options.layout is LayoutStrategy.NONE and declared is None:  # buckets are resized, never copied
+            copy_files(table.client)
+        yield ClusteringSteps(table, options)
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
 
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort withdraws the plan, with what Hudi wrote for it."""
-        options = ClusteringOptions.model_validate(dict(assignment.service_options))
-        declared = HudiTableOptions.model_validate(dict(assignment.table_options)).bucket_index
-        service = settings(options, largest_plan=assignment.largest_plan, retries=assignment.retries)
-        if declared is not None:
-            service = resizing(declared, options, service)
-        with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
-            table.client.lose_to_writes_alone()
-            if options.layout is LayoutStrategy.NONE and declared is None:  # buckets are resized, never copied
-                copy_files(table.client)
-            with undertaken(ClusteringSteps(table, options)) as steps:
-                yield steps
+Clustering = partial(Bracket, opened=_opened)
 
 
 class ClusteringSteps:

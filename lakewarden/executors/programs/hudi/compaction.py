@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.points import Point
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, compacted_files, open_table
 from lakewarden.executors.programs.hudi.client.returned_keys import NewBase
@@ -26,7 +28,7 @@ from lakewarden.executors.programs.hudi.steps.rewriting import (
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
 from lakewarden.planners.formats.hudi.writers.activity import meeting, silent_writes, touched_in_flight
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.view import TableView
@@ -54,22 +56,19 @@ def settings(options: CompactionOptions, *, largest_plan: int | None = None) -> 
     }
 
 
-class Compaction:
-    """The compaction program: fulfils `contract.Program`."""
+@contextlib.contextmanager
+def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+    """Open the write client for one run. An abort deletes no data file and leaves the plan pending."""
+    options = CompactionOptions.model_validate(dict(assignment.service_options))
+    service = settings(options, largest_plan=assignment.largest_plan)
+    with (
+        open_table(session, assignment, storage, service=service, clock=clock) as table,
+        rewriting(CompactionSteps(table)) as steps,
+    ):
+        yield steps
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
 
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort deletes no data file and leaves the plan pending."""
-        options = CompactionOptions.model_validate(dict(assignment.service_options))
-        service = settings(options, largest_plan=assignment.largest_plan)
-        with (
-            open_table(session, assignment, storage, service=service, clock=self._clock) as table,
-            rewriting(CompactionSteps(table)) as steps,
-        ):
-            yield steps
+Compaction = partial(Bracket, opened=_opened)
 
 
 class CompactionSteps(RewriteSteps):

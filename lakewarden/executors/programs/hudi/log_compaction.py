@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, compacted_files, open_table
 from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
@@ -28,7 +30,7 @@ from lakewarden.planners.formats.hudi.backlog.archiving import KAFKA_OFFSETS
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.options.service_options import LogCompactionOptions
 from lakewarden.planners.formats.hudi.writers.activity import meeting
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State, Step
 from lakewarden.planners.model.view import TableView
@@ -50,21 +52,18 @@ def settings(options: LogCompactionOptions) -> dict[str, str]:
     }
 
 
-class LogCompaction:
-    """The log compaction program: fulfils `contract.Program`."""
+@contextlib.contextmanager
+def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+    """Open the write client for one run. An abort withdraws the plan, with what Hudi wrote for it."""
+    service = settings(LogCompactionOptions.model_validate(dict(assignment.service_options)))
+    with (
+        open_table(session, assignment, storage, service=service, clock=clock) as table,
+        rewriting(LogCompactionSteps(table)) as steps,
+    ):
+        yield steps
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
 
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort withdraws the plan, with what Hudi wrote for it."""
-        service = settings(LogCompactionOptions.model_validate(dict(assignment.service_options)))
-        with (
-            open_table(session, assignment, storage, service=service, clock=self._clock) as table,
-            rewriting(LogCompactionSteps(table)) as steps,
-        ):
-            yield steps
+LogCompaction = partial(Bracket, opened=_opened)
 
 
 class LogCompactionSteps(RewriteSteps):

@@ -39,7 +39,7 @@ class ArchiveSteps:
         self._schema = look.facts.schema
         if look.facts.mergeable < 2:
             return NothingToDo(reason=f"of {look.facts.manifests} manifests none can be merged")
-        return Plan(instant=None, files_to_delete=0, figures={"manifests": look.facts.mergeable})
+        return Plan(instant=None, files_to_delete=0)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: manifests are merged against the newest snapshot."""

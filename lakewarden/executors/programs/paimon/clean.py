@@ -18,6 +18,7 @@ from typing import Any
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, on_the_way_out, open_table
 from lakewarden.executors.programs.paimon.steps.disk import Listed, table_files
 from lakewarden.executors.programs.paimon.steps.rewriting import SNAPSHOTS
@@ -29,7 +30,7 @@ from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.formats.paimon.observing import Look
 from lakewarden.planners.formats.paimon.options.service_options import CleanOptions
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.ports import Storage
 
@@ -56,21 +57,18 @@ class Chosen:
         return len(self.there.found)
 
 
-class Clean:
-    """The clean program: fulfils `contract.Program`."""
+@contextlib.contextmanager
+def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+    """Open the table for one run. An abort leaves everything as it is."""
+    options = CleanOptions.model_validate(dict(assignment.service_options))
+    with open_table(session, assignment, storage, clock=clock) as table:
+        try:
+            yield CleanSteps(table, options)
+        except OSError as error:
+            raise TemporaryError(f"files of {table.table.location} cannot be deleted now: {error}") from error
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
 
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort leaves everything as it is."""
-        options = CleanOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, clock=self._clock) as table:
-            try:
-                yield CleanSteps(table, options)
-            except OSError as error:
-                raise TemporaryError(f"files of {table.table.location} cannot be deleted now: {error}") from error
+Clean = functools.partial(Bracket, opened=_opened)
 
 
 class CleanSteps:

@@ -17,6 +17,7 @@ from typing import Any
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
+from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.paimon.steps.disk import table_files
 from lakewarden.executors.programs.paimon.steps.old_files import OldFile, OldFiles
@@ -29,7 +30,7 @@ from lakewarden.planners.formats.paimon.metadata.heads import table_identity
 from lakewarden.planners.formats.paimon.observing import Look
 from lakewarden.planners.formats.paimon.options.service_options import OrphansOptions, age_of_orphans, unknown_for
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.ports import Storage
 
@@ -37,21 +38,18 @@ _BATCH = 100
 _LEAST_REST = timedelta(minutes=1)
 
 
-class Orphans:
-    """The orphans program: fulfils `contract.Program`."""
+@contextlib.contextmanager
+def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+    """Open the table for one run. An abort leaves everything as it is."""
+    options = OrphansOptions.model_validate(dict(assignment.service_options))
+    with open_table(session, assignment, storage, clock=clock) as table:
+        try:
+            yield OrphansSteps(table, options)
+        except OSError as error:
+            raise TemporaryError(f"orphans of {table.table.location} cannot be deleted now: {error}") from error
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
 
-    @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort leaves everything as it is."""
-        options = OrphansOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, clock=self._clock) as table:
-            try:
-                yield OrphansSteps(table, options)
-            except OSError as error:
-                raise TemporaryError(f"orphans of {table.table.location} cannot be deleted now: {error}") from error
+Orphans = functools.partial(Bracket, opened=_opened)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -48,7 +48,7 @@ class PartitionCommitSteps:
             return NothingToDo(reason=f"no partition is to be marked as done{why}", again=rest)
         self._chosen = marking.due[: self._options.max_partitions]
         self._more = len(marking.due) > len(self._chosen) or marking.left > 0
-        return Plan(instant=None, figures={"partitions": len(self._chosen), "first": called(self._chosen[0])})
+        return Plan(instant=None)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: each partition is judged again right before its marker is written."""

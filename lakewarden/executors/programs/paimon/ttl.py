@@ -62,7 +62,6 @@ class TtlSteps:
             files_to_delete=sum(partition.files for partition in chosen),
             files_in_table=look.facts.holdings.files,
             bytes=sum(partition.bytes for partition in chosen),
-            figures={"rows": sum(partition.rows for partition in chosen), "oldest": called(chosen[0])},
         )
 
     def execute(self, plan: Plan) -> None:

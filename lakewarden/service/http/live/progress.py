@@ -98,7 +98,7 @@ class ProgressBodies:
         )
 
     def _estimate(self, run: Run, done: RunProgress, *, now: datetime) -> EstimateBody | None:
-        forecast = None if run.dry_run else estimate(self._earlier(run), planned_bytes=done.bytes)
+        forecast = estimate(self._earlier(run), planned_bytes=done.bytes)
         if forecast is None or run.started_at is None:
             return None
         return EstimateBody(

@@ -24,36 +24,24 @@ _VIEWER = needs(Role.VIEWER)
 class RunRequest(BaseModel):
     """What a run is asked for. Without a body the run does what the service finds due.
 
-    `rewrite_all` rewrites all files that the table has now, in as many runs as that takes. `dry_run` makes the plan of
-    such a rewrite, shows it in the figures of the run, and changes nothing.
+    `rewrite_all` rewrites all files that the table has now, in as many runs as that takes.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     rewrite_all: bool = False
-    dry_run: bool = False
 
 
 async def requested(
     plane: ControlPlane, status: TableStatus, service: Service, wanted: RunRequest, caller: Caller
 ) -> RunGiven:
-    """Request a run. Raises ApiError (409) if the service is blocked, or if a dry run cannot be made."""
-    if wanted.dry_run and not wanted.rewrite_all:
-        raise ApiError(
-            409,
-            "not_supported",
-            f"a plan of {service} cannot be tried on {status.table.format}: only a rewrite of all files plans without "
-            "a change of the table",
-            f"GET /v1/tables/{status.table.id}/services/{service}/dry-run says what a run would do, by what is known. "
-            "To try the plan of a rewrite of all files, send rewrite_all, too",
-        )
+    """Request a run. Raises ApiError (409) if the service is blocked."""
     future = plane.commands.request_run(
         status.table.id,
         service,
         by=caller.name,
         caller=caller,
         rewrite_all=wanted.rewrite_all,
-        dry_run=wanted.dry_run,
     )
     answer = await answered(future)
     if isinstance(answer, Blocked | NotDue | WouldRun | DoesNotApply):

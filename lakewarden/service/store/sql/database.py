@@ -90,7 +90,7 @@ class Database:
 
     @property
     def write_error(self) -> str | None:
-        """Why the last transaction could not be written."""
+        """Why the last thing that was to be kept could not be written. None if it was. Any thread may ask."""
         return self._write_error
 
     @contextmanager

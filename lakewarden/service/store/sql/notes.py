@@ -43,7 +43,7 @@ class SqlNotes(Database):
         self._keep(schema.service_states, [row])
 
     def forget_service_state(self, table: TableId, service: Service) -> None:
-        """Delete the state of a service."""
+        """Delete the state of a service, if there is one."""
         self._drop(schema.service_states, table, service)
 
     def service_states(self) -> Sequence[ServiceStateRow]:
@@ -81,28 +81,30 @@ class SqlNotes(Database):
             return [FolderRow(**_named(row)) for row in rows]
 
     def keep_approval(self, row: ApprovalRow) -> None:
-        """Keep a request for approval, or the approval."""
+        """Keep a request for approval, or the approval, and replace the previous one of the same table and service."""
         self._keep(schema.approvals, [row])
 
     def forget_approval(self, table: TableId, service: Service) -> None:
-        """Delete a request for approval and the approval."""
+        """Delete a request for approval and the approval, if there are any."""
         self._drop(schema.approvals, table, service)
 
     def approvals(self) -> Sequence[ApprovalRow]:
-        """Return every request for approval."""
+        """Return every request for approval, approved or not."""
         with self._read() as connection:
             return [ApprovalRow(**_fields(row)) for row in connection.execute(sa.select(schema.approvals))]
 
     def keep_rewrite(self, row: RewriteRow) -> None:
-        """Keep a rewrite of all files."""
+        """Keep a rewrite of all files that was asked for, and replace the previous one of the same table and
+        service.
+        """
         self._keep(schema.rewrites, [row])
 
     def forget_rewrite(self, table: TableId, service: Service) -> None:
-        """Delete a rewrite of all files."""
+        """Delete a rewrite of all files, if there is one."""
         self._drop(schema.rewrites, table, service)
 
     def rewrites(self) -> Sequence[RewriteRow]:
-        """Return every rewrite of all files."""
+        """Return every rewrite of all files that was asked for and has not ended."""
         with self._read() as connection:
             return [RewriteRow(**_fields(row)) for row in connection.execute(sa.select(schema.rewrites))]
 
@@ -113,12 +115,12 @@ class SqlNotes(Database):
             put(connection, schema.pauses, [row])
 
     def resume(self, table: TableId | None) -> None:
-        """End a pause."""
+        """End a pause, if there is one."""
         with self._write() as connection:
             connection.execute(sa.delete(schema.pauses).where(schema.pauses.c.table_id == (table or schema.EVERYTHING)))
 
     def pauses(self) -> Mapping[TableId | None, str]:
-        """Return the pauses in force, each with its reason."""
+        """Return the pauses in force, each with its reason. The global pause is under None."""
         with self._read() as connection:
             rows = connection.execute(sa.select(schema.pauses)).all()
         return {(TableId(row.table_id) if row.table_id else None): row.reason for row in rows}
@@ -155,7 +157,7 @@ class SqlHistory(Database):
     """Keeps decisions with their changes."""
 
     def decided(self, rows: Sequence[DecisionRow], *, changes: Sequence[DecisionRow] = ()) -> None:
-        """Keep decisions, and add changes to the history."""
+        """Keep decisions, and replace the previous ones. Add `changes` to the history, in the same transaction."""
         with self._write() as connection:
             put(connection, schema.decisions, [_decision_columns(row) for row in rows])
             if changes:
@@ -164,7 +166,7 @@ class SqlHistory(Database):
     def decision_changes(
         self, table: TableId, *, service: Service | None = None, before: int | None = None, limit: int = 100
     ) -> Sequence[DecisionChange]:
-        """Return changes, the newest first."""
+        """Return changes of the decisions on a table, the newest first, with numbers below `before` if it is given."""
         query = _changes().where(_change.table_id == table)
         if service is not None:
             query = query.where(_change.service == service)
@@ -187,7 +189,12 @@ class SqlHistory(Database):
         return changes
 
     def forget_decision_changes(self, *, before: datetime, keep: int, after: int, most: int) -> tuple[int | None, int]:
-        """Look at some changes, and delete those that ended long ago or are too many."""
+        """Look at `most` changes with numbers above `after`. Delete those that ended before `before`, and those that
+        ended and are not among the newest `keep`.
+
+        Return the last number that was looked at, or None at the end, and how many were deleted. A change that holds is
+        never deleted.
+        """
         later = schema.decision_changes.alias()
         ended = (
             sa.exists()

@@ -16,7 +16,7 @@ from lakewarden.planners.postgres_connection import BoundedConnection
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql.database import migrate
 from lakewarden.service.store.sql.errors import translated
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ _USED_AT = "used_at"
 _KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 
 
-def open_postgres(settings: DatabaseSettings, *, timeouts: Timeouts = Timeouts()) -> SqlStore:
+def open_postgres(settings: DatabaseSettings, *, timeouts: Timeouts = Timeouts()) -> Store:
     """Open the store in an existing PostgreSQL database. Create or upgrade its schema.
 
     Raises PermanentError if the schema is newer than this Lakewarden, if the server refuses the connection, or if the
@@ -71,7 +71,7 @@ def open_postgres(settings: DatabaseSettings, *, timeouts: Timeouts = Timeouts()
         migrating.dispose()
     working = _engine(url, settings, timeouts, pool_size=5, max_overflow=5)
     renewing = _engine(url, settings, _RENEWING, pool_size=1, max_overflow=0)
-    return SqlStore(
+    return Store(
         working,
         name=name,
         timeout=timeouts.answer,

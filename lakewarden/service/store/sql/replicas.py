@@ -11,7 +11,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from lakewarden.service.model.replica import Replica, ReplicaId
-from lakewarden.service.store.port import SupersededError
+from lakewarden.service.model.run import SupersededError
 from lakewarden.service.store.sharing import shared_out
 from lakewarden.service.store.sql import database, schema
 from lakewarden.service.store.sql.database import Database, from_now
@@ -27,17 +27,20 @@ class SqlReplicas(Database):
     """Keeps replicas and shares."""
 
     def identity(self) -> str:
-        """Return the identity of this store."""
+        """Return the identity of this store. It never changes, and all replicas on the store see the same one."""
         with self._read() as connection:
             return str(connection.execute(sa.select(schema.store.c.identity)).scalar_one())
 
     def check_writable(self) -> None:
-        """Write the row of the store as it is."""
+        """Write something that changes nothing. Raises TemporaryError if the store cannot be written."""
         with self._write_one() as connection:
             connection.execute(sa.update(schema.store).values(identity=schema.store.c.identity))
 
     def join(self, replica: Replica, *, lease: timedelta | None) -> None:
-        """Join as a replica until the lease ends. Without a lease, every other replica has ended."""
+        """Join as a replica until `lease` from now on the clock of the database. None: until the replica leaves.
+
+        Without a lease the caller has proved that it is the only daemon on the store. Every other replica has ended.
+        """
         with self._write() as connection:
             _hold_membership(connection)
             if lease is None:
@@ -55,14 +58,16 @@ class SqlReplicas(Database):
             )
 
     def renew(self, replica: ReplicaId, *, lease: timedelta) -> bool:
-        """Extend a lease that has not ended."""
+        """Extend a lease to `lease` from now. Return False if it had ended or never existed. An ended lease stays
+        ended.
+        """
         until = sa.case((_replicas.lease_until.is_(None), sa.null()), else_=from_now(lease))
         renewal = sa.update(schema.replicas).where(_replicas.id == replica, ALIVE).values(lease_until=until)
         with self._renew() as connection:
             return connection.execute(renewal).rowcount == 1
 
     def leave(self, replica: ReplicaId) -> None:
-        """End the lease and give the shares back."""
+        """End the lease of the replica and give its shares back at once. Only after every JVM of it is gone."""
         with self._write() as connection:
             _hold_membership(connection)
             ending = sa.update(schema.replicas).where(_replicas.id == replica, _replicas.ended_at.is_(None))
@@ -70,7 +75,7 @@ class SqlReplicas(Database):
             connection.execute(sa.delete(schema.shares).where(_shares.replica == replica))
 
     def replicas(self) -> Sequence[Replica]:
-        """Return all replicas, also the dead ones, in the order in which they joined."""
+        """Return every replica that was not deleted, also the dead ones."""
         columns = (_replicas.id, _replicas.url, ALIVE.label("alive"), _replicas.lease_until, from_now().label("now"))
         query = sa.select(*columns).order_by(_replicas.joined_at, _replicas.id)
         with self._read() as connection:
@@ -85,7 +90,12 @@ class SqlReplicas(Database):
             ]
 
     def share(self, replica: ReplicaId, *, locations: Collection[str], busy: Collection[str]) -> frozenset[str]:
-        """Take the fair share of `locations` for a living replica, and return its whole share."""
+        """Take the fair share of `locations` for a living replica, and return its whole share.
+
+        The replica takes tables of dead replicas, and tables without an owner, up to a fair share. The fair share is
+        the number of tables divided by the number of living replicas. It gives the rest back, except `busy` tables. A
+        dead replica gets nothing and has nothing.
+        """
         with self._write() as connection:
             _hold_membership(connection)
             connection.execute(
@@ -108,13 +118,13 @@ class SqlReplicas(Database):
             return mine
 
     def shares(self) -> Mapping[str, ReplicaId]:
-        """Return the shares of the living replicas."""
+        """Return the living replica that has the share of each table, by location."""
         query = sa.select(_shares.location, _shares.replica).join(schema.replicas, _replicas.id == _shares.replica)
         with self._read() as connection:
             return dict(connection.execute(query.where(ALIVE)).all())
 
     def mark_dirty(self, locations: Collection[str]) -> None:
-        """Note that these tables have changed."""
+        """Note for the owners of these tables that the tables have changed. It is a hint."""
         if not locations:
             return
         with self._write() as connection:

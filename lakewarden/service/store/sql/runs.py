@@ -14,8 +14,7 @@ from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import SupersededError
+from lakewarden.service.model.run import Run, RunState, SupersededError
 from lakewarden.service.store.sql import database, schema
 from lakewarden.service.store.sql.database import Database, from_now
 from lakewarden.service.store.sql.replicas import check_dead, check_owns
@@ -29,7 +28,7 @@ class SqlRuns(Database):
     """Keeps runs and epochs."""
 
     def request(self, run: Run) -> Run:
-        """Add a QUEUED run, or return the active one of the same (identity, service)."""
+        """Add a QUEUED run, or return the run of the same (identity, service) that has not ended."""
         active = sa.select(schema.runs).where(_runs.identity == run.identity, _runs.service == run.service, _OPEN)
         with self._write() as connection:
             row = connection.execute(active).first()
@@ -47,7 +46,12 @@ class SqlRuns(Database):
         raise TemporaryError(f"the request of {run.service} on {run.table} met another", delay=timedelta(seconds=1))
 
     def take_lease(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
-        """Take the lease with a higher epoch. The run is RUNNING."""
+        """Take the lease of the (identity, service) of the run with a new, higher epoch. The run is RUNNING.
+
+        Raises SupersededError if the run is no longer QUEUED, or if `owner` is dead or does not have the share of its
+        table. Raises it, too, if another run on the same identity has another owner and has not ended. That run must be
+        adopted and settled first.
+        """
         with self._write() as connection:
             identity = _run_by_id(connection, run).identity
             check_owns(connection, owner, location_of(identity))
@@ -62,7 +66,11 @@ class SqlRuns(Database):
             return _change(connection, run, state=RunState.RUNNING, owner=owner, epoch=epoch, started_at=at)
 
     def adopt(self, run: RunId, *, owner: ReplicaId) -> Run:
-        """Take over a run that a dead owner began, with a higher epoch. The run is UNKNOWN."""
+        """Take over a run that a dead owner began and that has not ended, with a new, higher epoch. The run is UNKNOWN.
+
+        Raises SupersededError if it has ended or is QUEUED, or if its owner is alive. Raises it, too, if `owner` is
+        dead or does not have the share of its table.
+        """
         with self._write() as connection:
             before = _run_by_id(connection, run)
             if before.owner is not None:
@@ -88,7 +96,10 @@ class SqlRuns(Database):
         application: str | None = None,
         figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
-        """Store the progress of a run."""
+        """Store the progress of a run. Values that are None stay as they were.
+
+        Raises SupersededError if `epoch` is not the newest of the lease, or the run has ended.
+        """
         figures_document = None if figures is None else dict(figures)
         news: dict[str, Any] = {"state": state, "step": step, "instant": instant, "figures": figures_document}
         news |= {"executor": executor, "application": application}
@@ -107,7 +118,7 @@ class SqlRuns(Database):
         at: datetime,
         figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
-        """End a run."""
+        """End a run. Raises SupersededError as `progress` does."""
         with self._write() as connection:
             _owned(connection, run, epoch)
             return _change(connection, run, state=state, outcome=outcome, ended_at=at, figures=dict(figures or {}))
@@ -132,14 +143,16 @@ class SqlRuns(Database):
         before: RunId | None = None,
         limit: int = 100,
     ) -> Sequence[Run]:
-        """Return runs, the newest first."""
+        """Return runs, the newest first. No `states` means all. `before` leaves out that run, and all newer ones. If
+        there is no such run, none is returned.
+        """
         conditions = {"table": table, "service": service, "states": list(states) or None, "before": before}
         conditions = {name: value for name, value in conditions.items() if value is not None}
         with self._read() as connection:
             return [_run(row) for row in connection.execute(_newest_runs(*conditions), {**conditions, "limit": limit})]
 
     def runs_at(self, table: TableId, at: datetime) -> Sequence[Run]:
-        """Return the runs that were requested and had not ended."""
+        """Return the runs of a table that had been requested at a moment and had not ended, the oldest first."""
         open_then = _runs.ended_at.is_(None) | (_runs.ended_at > at)
         query = sa.select(schema.runs).where(_runs.table_id == table, _runs.created_at <= at, open_then)
         with self._read() as connection:
@@ -189,7 +202,6 @@ def _run(row: sa.Row[Any]) -> Run:
         executor=row.executor,
         application=row.application,
         rewrite_all=row.rewrite_all,
-        dry_run=bool(row.dry_run),
     )
 
 

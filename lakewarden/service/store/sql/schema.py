@@ -83,7 +83,6 @@ runs = Table(
     Column("executor", String),
     Column("application", String),
     Column("rewrite_all", String(64)),
-    Column("dry_run", Boolean),  # NULL in rows of earlier versions
 )
 Index(
     "one_active_run",

@@ -14,12 +14,12 @@ import sqlalchemy as sa
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.service.store.sql.database import migrate
 from lakewarden.service.store.sql.errors import AwayError, translated
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 
 _PRIVATE = 0o600
 
 
-def open_sqlite(path: Path, *, timeout: timedelta = timedelta(seconds=5)) -> SqlStore:
+def open_sqlite(path: Path, *, timeout: timedelta = timedelta(seconds=5)) -> Store:
     """Open the store in a SQLite file. Create or upgrade it.
 
     It uses a write-ahead log with full synchronisation, so a committed transaction survives a power cut. A writer waits
@@ -38,7 +38,7 @@ def open_sqlite(path: Path, *, timeout: timedelta = timedelta(seconds=5)) -> Sql
     except LakewardenError as error:
         engine.dispose()
         raise PermanentError(f"the store {path} cannot be opened: {error}") from error
-    return SqlStore(engine, name=str(path), timeout=timeout, require=_SameFile(path))
+    return Store(engine, name=str(path), timeout=timeout, require=_SameFile(path))
 
 
 def _keep_private(path: Path) -> None:

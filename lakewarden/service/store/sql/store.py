@@ -1,4 +1,4 @@
-"""The whole store on a database."""
+"""The whole store, on SQLite and on PostgreSQL: runs, epochs of leases, decisions, pauses and approvals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.access import Act, ActKind, KeyRow, Role
 from lakewarden.service.model.configuring import RegistrationRow
-from lakewarden.service.store.port import UNSEEN_AT_LEAST
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database, put
 from lakewarden.service.store.sql.notes import SqlHistory, SqlNotes
@@ -35,13 +34,13 @@ class SqlKeys(Database):
             connection.execute(sa.insert(schema.api_keys).values(asdict(row) | {"tables": list(row.tables)}))
 
     def revoke_api_key(self, key: str, *, at: datetime) -> bool:
-        """Revoke an API key."""
+        """Revoke the API key with this id. Return False if there is none, or if it was revoked before."""
         revoked = sa.update(schema.api_keys).where(_key.id == key, _key.revoked_at.is_(None)).values(revoked_at=at)
         with self._write() as connection:
             return connection.execute(revoked).rowcount > 0
 
     def api_keys(self) -> Sequence[KeyRow]:
-        """Return every API key."""
+        """Return every API key, also revoked and expired ones, the oldest first."""
         query = sa.select(schema.api_keys).order_by(_key.created_at, _key.id)
         with self._read() as connection:
             return [
@@ -60,12 +59,12 @@ class SqlActs(Database):
     """Keeps acts, and never changes one."""
 
     def note_act(self, act: Act) -> None:
-        """Add an act."""
+        """Add an act to the audit log, under the next number."""
         with self._write() as connection:
             _note(connection, act)
 
     def acts(self, *, table: TableId | None = None, before: int | None = None, limit: int = 100) -> Sequence[Act]:
-        """Return acts, the newest first."""
+        """Return acts, the newest first: of a table, and with numbers below `before`, if these are given."""
         query = sa.select(schema.acts).order_by(_act.number.desc()).limit(limit)
         if table is not None:
             query = query.where(_act.table_id == table)
@@ -75,7 +74,7 @@ class SqlActs(Database):
             return [_read(row) for row in connection.execute(query)]
 
     def forget_acts(self, *, before: datetime, most: int) -> int:
-        """Delete up to `most` old acts."""
+        """Delete the oldest acts from before that time, `most` of them at once. Return how many."""
         old = sa.select(_act.number).where(_act.at < before).order_by(_act.number).limit(most)
         with self._write() as connection:
             numbers = connection.scalars(old).all()
@@ -103,7 +102,10 @@ class SqlRegistrations(Database):
     """Keeps one row for each table that was ever registered over the API."""
 
     def keep_registration(self, row: RegistrationRow, *, act: Act) -> bool:
-        """Keep a registration with its act."""
+        """Keep the registration of a table with its act in the audit log, both or none. It replaces the previous one.
+
+        Return False, and keep nothing, if the newest change of any registration is not the one before `row.number`.
+        """
         newest = sa.select(sa.func.coalesce(sa.func.max(_registration.number), 0))
         with self._write() as connection:
             connection.execute(sa.select(schema.store.c.identity).with_for_update())  # one replica after the other
@@ -115,7 +117,7 @@ class SqlRegistrations(Database):
             return True
 
     def registrations(self, *, after: int = 0) -> Sequence[RegistrationRow]:
-        """Return the registrations that were changed later."""
+        """Return the registrations with a number above `after`, the oldest first. Removed tables are among them."""
         query = sa.select(schema.registrations).where(_registration.number > after).order_by(_registration.number)
         with self._read() as connection:
             return [
@@ -127,6 +129,9 @@ class SqlRegistrations(Database):
 # The deletion of old rows in steps. Each step is a short transaction of its own.
 #
 # A statement over a whole history exceeds every limit on statements, and blocks other writers while it runs.
+
+UNSEEN_AT_LEAST = timedelta(days=1)
+"""The rows of a table are deleted only after no replica has registered the table for so long."""
 
 STEP = 200
 """How many rows one step reads. On a disk that synchronises this takes some ten milliseconds."""
@@ -148,7 +153,15 @@ class SqlForgetting(Database):
     """Deletes old rows."""
 
     def forget(self, *, registered: Mapping[TableId, str], at: datetime, keep: timedelta) -> Iterator[int]:
-        """Delete in steps. After each step yield the number of deleted runs."""
+        """Delete what is older than `keep` at the time `at`, step by step. After each step yield the number of deleted
+        runs.
+
+        Each step is a short transaction. So a caller can pause between steps without delaying others, and can stop
+        early. Runs are deleted that ended before. The last run of each table and service stays, and so do runs that
+        have not ended. `registered` are the tables that the caller knows now, with their locations. If no replica has
+        named a table here for `keep`, and at least a day, everything of it is deleted but its pause and the runs that
+        have not ended. If no replica has named any table for a day, all tables count as named now.
+        """
         before, unseen = at - keep, at - max(keep, UNSEEN_AT_LEAST)
         yield from self._note(registered, at)
         yield from self._forget_runs(before=before, unseen=unseen)
@@ -240,5 +253,12 @@ class SqlForgetting(Database):
         return 0
 
 
-class SqlStore(SqlRuns, SqlReplicas, SqlNotes, SqlHistory, SqlKeys, SqlActs, SqlRegistrations, SqlForgetting):
-    """Implements the contract of the store with SQL for both SQLite and PostgreSQL."""
+class Store(SqlRuns, SqlReplicas, SqlNotes, SqlHistory, SqlKeys, SqlActs, SqlRegistrations, SqlForgetting):
+    """Keeps what must survive the daemon. Every method is durable when it returns.
+
+    Raises TemporaryError if the database cannot be reached or written.
+
+    Replicas: every daemon joins under a new id and renews its lease. All its shares and runs depend on this one lease.
+    The database judges the lease on its own clock. A share is a table, by its canonical location, that one replica
+    owns. Only the replica with the share of a table can take the leases of its runs.
+    """

@@ -77,9 +77,6 @@ class _CompactionSteps:
         self._executing: str | None = None
 
     def plan(self) -> Plan | None:
-        if self._assignment.dry_run:
-            mark = self._assignment.rewrite_all or ""
-            return Plan(instant=None, figures={"log_files": self._table.log_files, "mark": mark})
         instant = self._assignment.instant or self._table.plan_compaction(run=self._assignment.run)
         return None if instant is None else Plan(instant=instant, bytes=self._table.log_files * LOG_FILE_BYTES)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -132,17 +131,6 @@ def test_without_a_plan_there_is_nothing_to_do() -> None:
     program = Written(plan=None)
 
     assert isinstance(carry_out(program, None, ASSIGNMENT, LOCAL, _grant_all), NothingToDo)
-    assert program.done == ["open", "plan", "close"]
-
-
-def test_a_dry_run_ends_after_its_plan_with_the_figures_of_the_plan() -> None:
-    """It asks for no further permit, so it executes and commits nothing."""
-    program = Written(plan=replace(PLAN, figures={"files": 12}))
-
-    outcome = carry_out(program, None, replace(ASSIGNMENT, dry_run=True), LOCAL, _grant_all)
-
-    assert isinstance(outcome, Succeeded)
-    assert outcome.figures["files"] == 12
     assert program.done == ["open", "plan", "close"]
 
 

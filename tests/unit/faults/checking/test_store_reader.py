@@ -19,10 +19,10 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.replica import Replica, ReplicaId
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql.postgres import open_postgres
 from lakewarden.service.store.sql.sqlite import open_sqlite
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.postgres import running_postgres
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,8 +14,8 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.service.commands.backing_up import back_up, restore
 from lakewarden.service.ownership.data_folder import DataFolder
 from lakewarden.service.store.opening import open_store
-from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings
+from lakewarden.service.store.sql.store import Store
 from tests.support.values import NOW
 
 

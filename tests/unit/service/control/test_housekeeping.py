@@ -22,7 +22,7 @@ from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.runs import _columns
 from lakewarden.service.store.sql.sqlite import open_sqlite
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 from tests.support.store.memory_store import MemoryStore
 from tests.support.values import NOW, a_run
 
@@ -31,7 +31,7 @@ REGISTERED = {TRIPS: Table(id=TRIPS, format="hudi", location="/lake/trips")}
 KEEP = timedelta(days=30)
 
 
-def a_long_history(folder: Path, *, runs: int) -> SqlStore:
+def a_long_history(folder: Path, *, runs: int) -> Store:
     """Return a store of runs that are all to be forgotten, but for the last one."""
     store = open_sqlite(folder / "lakewarden.db")
     ended = {"state": RunState.SUCCEEDED, "created_at": NOW - 2 * KEEP, "ended_at": NOW - 2 * KEEP}

@@ -35,7 +35,7 @@ from lakewarden.service.reporting.metrics import Metrics
 from lakewarden.service.reporting.tracing import RunTraces
 from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.state.daemon_state import Resources
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 from lakewarden.service.wiring.daemon import compose
 from lakewarden.service.wiring.serving import heard_by
 from tests.support.daemon.daemon_harness import HoldingPool

@@ -38,11 +38,10 @@ def test_without_the_size_of_the_plan_the_durations_are_compared() -> None:
 
 
 def test_a_run_that_did_no_work_says_nothing() -> None:
-    """It failed, was a dry run, or found nothing to do."""
-    failed, dry = replace(past(1), state=RunState.FAILED), replace(past(1), dry_run=True)
-    idle = replace(past(1), figures={})
+    """It failed, or found nothing to do."""
+    failed, idle = replace(past(1), state=RunState.FAILED), replace(past(1), figures={})
 
-    assert estimate([failed, dry, idle], planned_bytes=5) is None
+    assert estimate([failed, idle], planned_bytes=5) is None
 
 
 def test_a_run_that_takes_longer_than_estimated_has_no_expected_end() -> None:

@@ -73,14 +73,6 @@ def test_a_plan_that_somebody_else_has_begun_is_not_executed() -> None:
     assert isinstance(ask(COMPACTING, Step.COMMIT, guarded=True), Granted)
 
 
-@pytest.mark.parametrize("step", Step)
-def test_a_dry_run_gets_no_permit_but_that_of_its_plan(step: Step) -> None:
-    """So it changes nothing, whatever its worker asks for."""
-    permit = ask(replace(unplanned(COMPACTING), dry_run=True), step)
-
-    assert isinstance(permit, Granted if step is Step.PLAN else Refused)
-
-
 # -- what refuses every step
 
 REFUSALS: dict[str, dict[str, Any]] = {

@@ -30,21 +30,12 @@ MISSING = Gone(reason="killed", proved=False)
 UNCLEAR = Failed(kind=FailureKind.UNKNOWN, reason="no answer", step=Step.COMMIT)
 BATCH = Succeeded(figures={GOES_ON: 1})
 OF_ALL = replace(PLANNING, rewrite_all="7-70")
-DRY = replace(OF_ALL, dry_run=True)
 TEMPORARY = Failed(kind=FailureKind.TEMPORARY, reason="no disk", step=Step.PLAN)
 FOR_GOOD = Failed(kind=FailureKind.PERMANENT, reason="no such field", step=Step.PLAN)
 
 MATRIX: list[tuple[str, Run, Outcome | Gone, Shown | None, RunState, Consequence]] = [
     ("claimed, then killed", NOT_BEGUN, MISSING, None, RunState.CANCELLED, Consequence.AGAIN),
     ("all files: none was left", OF_ALL, NothingToDo(reason="none"), ABSENT, RunState.SUCCEEDED, Consequence.NONE),
-    ("dry: planned", DRY, Succeeded(), ABSENT, RunState.SUCCEEDED, Consequence.AGAIN),
-    ("dry: planned, the table is away", DRY, Succeeded(), None, RunState.SUCCEEDED, Consequence.AGAIN),
-    ("dry: nothing to do", DRY, NothingToDo(reason="none"), ABSENT, RunState.SUCCEEDED, Consequence.AGAIN),
-    ("dry: yielded", DRY, Yielded(reason="paused"), ABSENT, RunState.CANCELLED, Consequence.AGAIN),
-    ("dry: failed", DRY, TEMPORARY, ABSENT, RunState.FAILED, Consequence.AGAIN),
-    ("dry: failed for good", DRY, FOR_GOOD, ABSENT, RunState.FAILED, Consequence.AGAIN),
-    ("dry: killed its JVM", DRY, DEAD, ABSENT, RunState.FAILED, Consequence.STRIKE),
-    ("dry: claimed, then killed", replace(DRY, step=None), MISSING, None, RunState.CANCELLED, Consequence.AGAIN),
     ("archived a batch", OFF_TIMELINE, BATCH, ABSENT, RunState.SUCCEEDED, Consequence.NONE),
     ("killed while it planned", PLANNING, DEAD, ABSENT, RunState.FAILED, Consequence.STRIKE),
     ("killed between its plan and telling us", PLANNING, DEAD, PENDING, RunState.FAILED, Consequence.STRIKE),
@@ -132,13 +123,12 @@ def test_what_we_ended_ourselves_is_cancelled_and_nobody_is_to_blame(shown: Show
     assert (settlement.state, settlement.consequence) == (RunState.CANCELLED, Consequence.AGAIN)
 
 
-@pytest.mark.parametrize("run", [PLANNING, DRY])
 @pytest.mark.parametrize("ending", [TEMPORARY, Yielded(reason=""), Gone(reason="", proved=True)])
-def test_an_outcome_is_told_without_credentials(run: Run, ending: Failed | Yielded | Gone) -> None:
+def test_an_outcome_is_told_without_credentials(ending: Failed | Yielded | Gone) -> None:
     """The text of an exception may hold the address of a database or a key of a store."""
     said = "no answer of jdbc:postgresql://ann:hunter2@db/lake?password=hunter2 by AKIAIOSFODNN7EXAMPLE"
 
-    outcome = settle(replace(ending, reason=said), ABSENT, run).outcome
+    outcome = settle(replace(ending, reason=said), ABSENT, PLANNING).outcome
 
     assert "hunter2" not in outcome
     assert "AKIA" not in outcome
@@ -213,28 +203,23 @@ def test_a_run_that_may_not_have_told_its_plan_is_looked_for_on_the_timeline() -
 
 
 def test_a_rewrite_of_all_files_ends_with_a_plan_that_finds_none() -> None:
-    """Nothing else ends it: no success, no file that is too young, no dry run, and no run of another kind."""
+    """Nothing else ends it: no success, no file that is too young, and no run of another kind."""
     none, later = NothingToDo(reason="none"), NothingToDo(reason="too young", again=timedelta(hours=1))
 
     assert ends_rewrite(none, OF_ALL)
     assert not ends_rewrite(later, OF_ALL)
-    assert not ends_rewrite(none, DRY)
     assert not ends_rewrite(none, PLANNING)
     for ending in (Succeeded(), Yielded(reason="a writer"), TEMPORARY, DEAD):
         assert not ends_rewrite(ending, OF_ALL)
 
 
-@pytest.mark.parametrize("run", [OFF_TIMELINE, replace(OFF_TIMELINE, dry_run=True)], ids=["real", "dry"])
-def test_a_run_that_was_stopped_and_has_done_a_part_does_not_go_on_at_once(run: Run) -> None:
+def test_a_run_that_was_stopped_and_has_done_a_part_does_not_go_on_at_once() -> None:
     """What it has done counts, and its service waits, as after any run that an operator stops. One that has done all of
     its work before it was stopped waits for nothing.
     """
-    ended = settle(BATCH, ABSENT, run)
-    stopped = after_cancel(ended, run)
+    ended = settle(BATCH, ABSENT, OFF_TIMELINE)
+    stopped = after_cancel(ended)
     assert (stopped.state, stopped.figures) == (RunState.SUCCEEDED, ended.figures)
-    if run.dry_run:
-        assert stopped == ended
-    else:
-        assert (stopped.consequence, stopped.delay) == (Consequence.LATER, timedelta(minutes=10))
-    whole = settle(Succeeded(), ABSENT, run)
-    assert after_cancel(whole, run) == whole
+    assert (stopped.consequence, stopped.delay) == (Consequence.LATER, timedelta(minutes=10))
+    whole = settle(Succeeded(), ABSENT, OFF_TIMELINE)
+    assert after_cancel(whole) == whole

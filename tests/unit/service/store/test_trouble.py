@@ -20,7 +20,7 @@ from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.housekeeping import AGAIN_SECONDS, EVERY_SECONDS, StoreWatch
 from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
-from lakewarden.service.store.sql.store import SqlStore
+from lakewarden.service.store.sql.store import Store
 from tests.support.daemon.daemon_harness import DaemonHarness
 
 FAILURES = ["locked by another process", "its disk takes no more", "read-only"]
@@ -28,7 +28,7 @@ WHILE_IT_LASTS = timedelta(minutes=2)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
+def store(tmp_path: Path) -> Iterator[Store]:
     """Open a store that does not wait long for a lock."""
     store = open_sqlite(tmp_path / "lakewarden.db", timeout=timedelta(milliseconds=2))
     yield store
@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 
 
 @contextmanager
-def trouble(store: SqlStore, path: Path, kind: str) -> Iterator[None]:
+def trouble(store: Store, path: Path, kind: str) -> Iterator[None]:
     """Let the database fail in one way for as long as the bracket is open."""
     match kind:
         case "locked by another process":
@@ -62,7 +62,7 @@ def trouble(store: SqlStore, path: Path, kind: str) -> Iterator[None]:
 
 
 @contextmanager
-def _told(store: SqlStore, begin: str, end: str) -> Iterator[None]:
+def _told(store: Store, begin: str, end: str) -> Iterator[None]:
     for statement in (begin, end):
         with store._engine.connect() as connection:  # the pool gives the same connection back
             connection.exec_driver_sql(statement)
@@ -77,7 +77,7 @@ def lake_is_compacted_once(harness: DaemonHarness) -> bool:
 @pytest.mark.parametrize("kind", FAILURES)
 @pytest.mark.parametrize("step", Step)
 def test_a_store_in_trouble_during_any_step_loses_no_run_and_doubles_none(
-    tmp_path: Path, store: SqlStore, step: Step, kind: str
+    tmp_path: Path, store: Store, step: Step, kind: str
 ) -> None:
     """The run waits for its row to be written, however long that takes, and then goes on by itself."""
     harness = DaemonHarness(tmp_path, store=store)
@@ -95,7 +95,7 @@ def test_a_store_in_trouble_during_any_step_loses_no_run_and_doubles_none(
 
 
 @pytest.mark.parametrize("kind", FAILURES)
-def test_nothing_new_begins_while_the_store_cannot_note_it(tmp_path: Path, store: SqlStore, kind: str) -> None:
+def test_nothing_new_begins_while_the_store_cannot_note_it(tmp_path: Path, store: Store, kind: str) -> None:
     """A run that no row tells of could be run twice. When the store is well, the table is served without being told."""
     harness = DaemonHarness(tmp_path, store=store)
     harness.for_a_while()
@@ -108,7 +108,7 @@ def test_nothing_new_begins_while_the_store_cannot_note_it(tmp_path: Path, store
     harness.until(lambda: lake_is_compacted_once(harness), within=timedelta(minutes=15))
 
 
-def test_a_store_in_trouble_is_not_asked_again_and_again(tmp_path: Path, store: SqlStore) -> None:
+def test_a_store_in_trouble_is_not_asked_again_and_again(tmp_path: Path, store: Store) -> None:
     """However many questions are open: twice a second, and one line in the log each time."""
     harness = DaemonHarness(tmp_path, store=store)
     harness.write(3)
@@ -144,7 +144,7 @@ def test_however_many_tables_wait_for_a_locked_store_a_turn_waits_once(tmp_path:
 
 @pytest.mark.parametrize("kind", FAILURES)
 def test_a_daemon_with_nothing_to_keep_finds_out_that_its_store_cannot_be_written(
-    tmp_path: Path, store: SqlStore, kind: str
+    tmp_path: Path, store: Store, kind: str
 ) -> None:
     """It is not ready, and says which file and why. It goes on turning, and is ready when the store is well again."""
     path = tmp_path / "lakewarden.db"
@@ -162,7 +162,7 @@ def test_a_daemon_with_nothing_to_keep_finds_out_that_its_store_cannot_be_writte
     assert harness.status.health().unready == ()
 
 
-def test_a_store_that_cannot_be_written_is_told_once_and_so_is_its_return(tmp_path: Path, store: SqlStore) -> None:
+def test_a_store_that_cannot_be_written_is_told_once_and_so_is_its_return(tmp_path: Path, store: Store) -> None:
     """A log that repeats itself each second hides all others."""
     watch = StoreWatch(store)
     with capture_logs() as lines:

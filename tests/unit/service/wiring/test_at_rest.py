@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service, Step
@@ -14,6 +14,7 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.control.loop import COALESCE_SECONDS, STORE_REST_SECONDS
 from lakewarden.service.model.run import RunState
+from lakewarden.service.store.sql.store import Store
 from tests.support.daemon.daemon_harness import DaemonHarness, HarnessClock
 from tests.support.doubles.fake import FakeFormat
 from tests.support.doubles.fake.layout import TIMELINE
@@ -37,7 +38,7 @@ class Line:
 
 
 def harness_of(folder: Path, line: Line, **more: Any) -> DaemonHarness:
-    return DaemonHarness(folder, store=line, clock=line.clock, **more)
+    return DaemonHarness(folder, store=cast("Store", line), clock=line.clock, **more)
 
 
 def test_a_daemon_whose_store_is_away_does_not_look_for_it_all_the_time(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from lakewarden.service.model.configuring import (
     ReloadOutcome,
 )
 from lakewarden.service.model.found import Source
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.sql.store import Store
 from lakewarden.service.wiring.in_force import Tables, TablesInForce, with_rows
 from lakewarden.service.wiring.registering import Registrar, Reloader
 from tests.support.daemon.daemon_harness import DaemonHarness

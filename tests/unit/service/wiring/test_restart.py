@@ -17,8 +17,7 @@ from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.rows import DecisionRow
-from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.store.port import SupersededError
+from lakewarden.service.model.run import Run, RunState, SupersededError
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness, HoldingPool, prepare
 from tests.support.pool.poison import a_dead_process
 from tests.support.store.memory_store import MemoryStore

@@ -22,10 +22,10 @@ def answered(harness: DaemonHarness, future: Future[_Answer]) -> _Answer:
 
 
 def ask(
-    harness: DaemonHarness, service: Service = Service.COMPACTION, *, dry_run: bool = False
+    harness: DaemonHarness, service: Service = Service.COMPACTION
 ) -> RunGiven | Blocked | NotDue | WouldRun | DoesNotApply:
     """Ask for a rewrite of all files of trips as the API does."""
-    asked = harness.status.commands.request_run(TRIPS, service, by="ada", rewrite_all=True, dry_run=dry_run)
+    asked = harness.status.commands.request_run(TRIPS, service, by="ada", rewrite_all=True)
     return answered(harness, asked)
 
 
@@ -103,34 +103,6 @@ def test_a_rewrite_that_is_asked_for_beside_a_run_begins_after_it(tmp_path: Path
     harness.until(lambda: not under_way(harness) and harness.at_rest())
 
     assert [run.rewrite_all for run in harness.runs()] == [None, "3"]
-
-
-def test_a_dry_run_changes_nothing_and_teaches_nothing(tmp_path: Path) -> None:
-    """It makes the plan in a worker, and its figures are in the row. The table and the state of the service stay."""
-    harness = DaemonHarness(tmp_path)
-    harness.write(1)
-    before = harness.view().timeline
-
-    given = ask(harness, dry_run=True)
-    harness.until(harness.at_rest)
-
-    assert isinstance(given, RunGiven)
-    (run,) = harness.runs()
-    assert (run.state, run.dry_run, run.step) == (RunState.SUCCEEDED, True, Step.PLAN)
-    assert run.outcome == "a dry run: planned, and nothing was changed"
-    assert {"log_files": 1, "mark": "1"}.items() <= run.figures.items()
-    assert (harness.view().timeline, harness.lake.log_files) == (before, 1)
-    assert harness.store.service_states() == []
-    assert not under_way(harness)
-
-
-def test_a_dry_run_is_refused_beside_a_run(tmp_path: Path) -> None:
-    """The run under way would change the figures."""
-    harness = DaemonHarness(tmp_path)
-    harness.write(3)
-    run = harness.until_executing(Step.COMMIT)
-
-    assert ask(harness, dry_run=True) == Blocked(reason=f"run {run.id} is active", remedy="ask again when it has ended")
 
 
 def test_a_service_that_cannot_rewrite_all_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -387,9 +386,10 @@ def program(
 ) -> Callable[..., Program]:
     """Return the program that takes these steps on an open table, with the service's own `hoodie.*` settings."""
 
-    def opened(
-        session: Any, assignment: Assignment, storage: Storage, clock: Clock, given: _Options
-    ) -> AbstractContextManager[OpenTable]:
-        return open_table(session, assignment, storage, service=settings(given), clock=clock)
+    @contextlib.contextmanager
+    def opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+        given = options.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, service=settings(given), clock=clock) as table:
+            yield steps(table, given)
 
-    return partial(Bracket, opened=opened, steps=steps, options=options)
+    return partial(Bracket, opened=opened)

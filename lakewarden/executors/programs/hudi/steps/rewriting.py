@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from lakewarden.executors.contract import Plan
-from lakewarden.executors.programs.bracket import undertaken
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.opened import (
     OpenTable,
@@ -226,10 +225,9 @@ _Steps = TypeVar("_Steps", bound=RewriteSteps)
 
 @contextlib.contextmanager
 def rewriting(steps: _Steps) -> Iterator[_Steps]:
-    """Let the steps be taken, and abort them if that fails. Free what they hold in any case."""
+    """Free what the steps hold in any case."""
     try:
-        with undertaken(steps):
-            yield steps
+        yield steps
     finally:
         steps.release()
 

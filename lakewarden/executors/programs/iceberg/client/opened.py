@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -364,9 +363,10 @@ def _by_path(session: Any, assignment: Assignment) -> Any:
 def program(steps: Callable[[OpenTable, _Options], Steps], options: type[_Options]) -> Callable[..., Program]:
     """Return the program that takes these steps on an open table."""
 
-    def opened(
-        session: Any, assignment: Assignment, storage: Storage, clock: Clock, _options: _Options
-    ) -> AbstractContextManager[OpenTable]:
-        return open_table(session, assignment, storage, clock=clock)
+    @contextlib.contextmanager
+    def opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+        given = options.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, clock=clock) as table:
+            yield steps(table, given)
 
-    return partial(Bracket, opened=opened, steps=steps, options=options)
+    return partial(Bracket, opened=opened)

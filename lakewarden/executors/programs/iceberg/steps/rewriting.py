@@ -8,7 +8,7 @@ commit    after a last check Iceberg's own commit exchanges the files, all at on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,7 +36,6 @@ from lakewarden.planners.formats.iceberg.metadata.files import manifests_in
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.rewriting.deletes import Planned, anchored, are_expected, kept_specs, refusal
-from lakewarden.planners.formats.iceberg.rewriting.estimate import estimate, groups_of_a_commit
 from lakewarden.planners.formats.iceberg.rewriting.reach import Reach
 from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, Thresholds, selection, thresholds
 from lakewarden.planners.formats.iceberg.writers.activity import kept_off_for_branches
@@ -252,8 +251,6 @@ class RewriteSteps(ABC):
         chosen = taken(groups, avoided, self._options)
         if self._field_ids.lack_in(chosen):
             return self.plan()  # without the files that were found
-        if self._table.assignment.dry_run:
-            return self._dry(groups, avoided, expects_deletes=are_expected(deletes, metadata))
         if are_expected(deletes, metadata):
             chosen = self._anchored(chosen)
         if not chosen:
@@ -276,29 +273,6 @@ class RewriteSteps(ABC):
                 reason="the files that are left are younger than min_file_age", again=may.changes_at - view.observed_at
             )
         return NothingToDo(reason="no file is left of those that were there when the rewrite was asked for")
-
-    def _dry(self, groups: Sequence[FileGroup], avoided: Collection[str], *, expects_deletes: bool) -> Plan:
-        """Return the plan of a dry run. Its figures cover all runs of the rewrite, as the table is now."""
-        candidates = [group.known for group in groups]
-        forecast = estimate(candidates, avoided, self._options)
-        first = taken(groups, avoided, self._options)
-        # the file that has to stay because of equality deletes is rewritten by a run of its own
-        again = forecast.runs == 1 and expects_deletes and _files(self._anchored(first)) < _files(first)
-        files_now, bytes_now = _files(groups), sum(group.bytes for group in candidates)
-        files_later, bytes_later = (
-            sum(group.files for group in forecast.left_alone),
-            sum(group.bytes for group in forecast.left_alone),
-        )
-        figures = {
-            "files": files_now - files_later,
-            "bytes": bytes_now - bytes_later,
-            "file_groups": len(candidates) - len(forecast.left_alone),
-            "runs": forecast.runs + again,
-            "commits": forecast.commits + again,
-            "files_left_alone": files_later,
-            "bytes_left_alone": bytes_later,
-        }
-        return Plan(instant=None, file_groups=len(candidates), bytes=bytes_now, figures=figures)
 
     def _anchored(self, groups: Sequence[FileGroup]) -> Sequence[FileGroup]:
         """Return the groups without the file that must stay because of equality deletes. If there are several commits,
@@ -390,7 +364,7 @@ class RewriteSteps(ABC):
         if not self._options.partial_progress:
             return [tuple(self._written)]
         ordered = sorted(self._written, key=lambda group: sorted(group.known.partitions))
-        size = groups_of_a_commit(len(ordered), self._options)
+        size = max(1, -(-len(ordered) // self._options.max_commits))
         return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
     def _commit(self, batch: Sequence[MadeGroup], *, looks_again: bool, more: bool) -> None:

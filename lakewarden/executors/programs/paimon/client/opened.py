@@ -282,9 +282,10 @@ def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock:
 def program(steps: Callable[[OpenTable, _Options], Steps], options: type[_Options]) -> Callable[..., Program]:
     """Return the program that takes these steps on an open table."""
 
-    def opened(
-        session: Any, assignment: Assignment, storage: Storage, clock: Clock, _options: _Options
-    ) -> AbstractContextManager[OpenTable]:
-        return open_table(session, assignment, storage, clock=clock)
+    @contextlib.contextmanager
+    def opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
+        given = options.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, clock=clock) as table:
+            yield steps(table, given)
 
-    return partial(Bracket, opened=opened, steps=steps, options=options)
+    return partial(Bracket, opened=opened)

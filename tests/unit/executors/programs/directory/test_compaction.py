@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from lakewarden.executors.contract import (
     Outcome,
     Yielded,
 )
-from lakewarden.executors.programs.directory.compaction import Compaction
+from lakewarden.executors.programs.directory.compaction import Compaction, opened
 from lakewarden.executors.programs.directory.exchanging.record import TIMEOUT, held
 from lakewarden.planners.formats.directory.format import DirectoryFormat
 from lakewarden.planners.formats.directory.options import CompactionOptions
@@ -59,7 +60,7 @@ def run(
         before=before,
         refuse=refuse,
     )
-    return one.carried_out(Compaction(clock=ManualClock(now), timeout=timeout), storage)
+    return one.carried_out(Compaction(opened=partial(opened, timeout=timeout), clock=ManualClock(now)), storage)
 
 
 def made(folder: Path, partition: str = HOUR, *, files: int = 6, at: datetime = OLD) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ OLD = NOW - timedelta(days=8)
 FOREIGN, OWN = "dt=2026-03-01", ("dt=2026-03-02", "dt=2026-03-03")
 PART = ".part-a-0-1.inprogress.77"
 
-SERVICES: dict[Service, tuple[type[Any], dict[str, Any]]] = {
+SERVICES: dict[Service, tuple[Callable[..., Program], dict[str, Any]]] = {
     Service.COMPACTION: (Compaction, {"files": "csv", "max_partitions": 1}),
     Service.ORPHANS: (Orphans, {}),
     Service.PARTITION_COMMIT: (PartitionCommit, {}),
@@ -52,7 +52,7 @@ def table(tmp_path: Path) -> Iterator[Path]:
 
 def run(table: Path, service: Service) -> Outcome:
     program, options = SERVICES[service]
-    one: Program = program(clock=ManualClock(NOW))
+    one = program(clock=ManualClock(NOW))
     horizon = {"restore_horizon": "7d"} if service in (Service.COMPACTION, Service.ORPHANS) else {}
     return DirectoryRun(service=service, location=table, table=horizon, options=options).carried_out(one)
 

@@ -50,10 +50,3 @@ def test_what_is_not_there_is_not_found(served: ServedDaemon) -> None:
     for path in ("/v1/tables/nothing/services/compaction/dry-run", "/v1/tables/trips/services/ttl/dry-run"):
         answer = served.api.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-
-
-def test_a_dry_run_that_is_posted_is_told_where_to_ask(served: ServedDaemon) -> None:
-    """A POST would make a run."""
-    answer = served.api.post("/v1/tables/trips/services/compaction/runs", json={"dry_run": True})
-    assert (answer.status_code, answer.json()["code"]) == (409, "not_supported")
-    assert DRY in answer.json()["remedy"]

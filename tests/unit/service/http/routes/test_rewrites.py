@@ -21,7 +21,7 @@ def test_a_rewrite_is_asked_for_shown_and_carried_to_its_end(served: ServedDaemo
     served.moments.wait()
     notes = served.api.get("/v1/tables/trips/explain").json()["services"]["compaction"]["notes"]
 
-    assert (first.status_code, first.json()["rewrite_all"], first.json()["dry_run"]) == (202, True, False)
+    assert (first.status_code, first.json()["rewrite_all"]) == (202, True)
     assert notes[0].startswith("a rewrite of all files was asked for by api at ")
     assert served.metric(UNDER_WAY, table="trips") == 1
 
@@ -35,19 +35,6 @@ def test_a_rewrite_ends_with_a_run_that_finds_nothing(served: ServedDaemon) -> N
     assert last.outcome == "nothing to do: the format found nothing to plan"
     assert served.metric(UNDER_WAY, table="trips") == 0
     assert served.api.delete(REWRITE).status_code == 404
-
-
-def test_a_dry_run_shows_its_figures_and_changes_nothing(served: ServedDaemon) -> None:
-    """Its end is looked up as that of every run."""
-    asked = served.api.post(COMPACT, json={"rewrite_all": True, "dry_run": True})
-    served.moments.ending()
-
-    run = served.api.get(f"/v1/runs/{asked.json()['id']}").json()
-    assert (asked.status_code, run["dry_run"], run["step"]) == (202, True, "plan")
-    assert run["figures"]["log_files"] == 3 == served.lake.log_files
-    assert run["reason"].startswith("dry run: a rewrite of all files was asked for by api")
-    assert served.api.get("/v1/tables/trips/timeline?pending=true").json()["items"] == []
-    assert served.metric(UNDER_WAY, table="trips") == 0
 
 
 def test_a_rewrite_can_be_withdrawn(served: ServedDaemon) -> None:
@@ -64,7 +51,6 @@ def test_a_rewrite_can_be_withdrawn(served: ServedDaemon) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "says"),
     [
-        (COMPACT, {"dry_run": True}, 409, "only a rewrite of all files plans without a change"),
         (COMPACT, {"rewriteall": True}, 422, "there is no such field"),
         (COMPACT.replace("compaction", "clean"), {"rewrite_all": True}, 409, "of format fake cannot rewrite all files"),
     ],
