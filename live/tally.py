@@ -20,7 +20,7 @@ def tallies(runs: Sequence[RunBody]) -> dict[str, LiveServiceTally]:
         service: LiveServiceTally(
             succeeded=ended[service, RunState.SUCCEEDED] - idle[service],
             failed=ended[service, RunState.FAILED],
-            cancelled=ended[service, RunState.CANCELLED],
+            cancelled=ended[service, RunState.CANCELLED] + ended[service, RunState.YIELDED],
             idle=idle[service],
         )
         for service in sorted({run.service for run in runs})
@@ -62,7 +62,7 @@ def late_compactions(runs: Sequence[RunBody]) -> list[str]:
 
 
 _GIVE_WAY = frozenset(service for service, traits in SERVICES.items() if Service.COMPACTION in traits.gives_way_to)
-_WITHOUT_SUCCESS = frozenset({RunState.FAILED, RunState.CANCELLED})
+_WITHOUT_SUCCESS = frozenset({RunState.FAILED, RunState.CANCELLED, RunState.YIELDED})
 _ROW = 3
 
 

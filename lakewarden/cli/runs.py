@@ -23,7 +23,7 @@ app = group("The runs of a daemon: list, show and cancel them.")
 ACTIVE: tuple[RunState, ...] = ("QUEUED", "RUNNING", "COMMITTING", "UNKNOWN")
 
 COLUMNS = (
-    Column("ID", "id"),
+    Column("ID", lambda run: run["id"][:8]),
     Column("TABLE", "table"),
     Column("SERVICE", "service"),
     Column("STATE", "state", Kind.STATE),

@@ -31,6 +31,9 @@ def state_of(table: Mapping[str, Any]) -> str:
     if table.get("paused"):
         return f"paused: {table['paused']}"
     decided = {name: service["decision"] for name, service in table["services"].items() if service.get("decision")}
+    waits = [name for name, decision in decided.items() if decision.get("code") == "approval_needed"]
+    if waits:
+        return f"waits for approval: {', '.join(waits)}"
     blocked = [name for name, decision in decided.items() if decision["decision"] == "Blocked"]
     if blocked:
         return f"blocked: {', '.join(blocked)}"

@@ -44,8 +44,10 @@ ProofResult = Literal["ok", "not proved", "wrong"]
 should be.
 """
 
-RunState = Literal["QUEUED", "RUNNING", "COMMITTING", "UNKNOWN", "SUCCEEDED", "FAILED", "CANCELLED"]
-"""The state of a run. UNKNOWN is no ending: the timeline will show how the run ended."""
+RunState = Literal["QUEUED", "RUNNING", "COMMITTING", "UNKNOWN", "SUCCEEDED", "FAILED", "CANCELLED", "YIELDED"]
+"""The state of a run. UNKNOWN is no ending: the timeline will show how the run ended. YIELDED: the run stepped back
+by itself, for a writer or for an operator's approval, and its service runs again.
+"""
 
 Scheduling = Literal["daemon", "writer", "both"]
 """Who makes plans for a service: Lakewarden, the table's writers, or both."""
@@ -112,15 +114,17 @@ class ActiveRunExplanation(TypedDict):
 class ApprovalBody(TypedDict):
     """A deletion that waits until a person approves it (`approved_by`).
 
-    `files` and `partitions` would be deleted. `files_in_table` is null if the files were not counted. It waits
-    because it is beyond the budget of its table, because it is the `first` clean of the table, or because the
-    policy keeps less than was kept before: `shorter` says what. Everything from the commit `retained` on stays.
-    It is null if the plan did not say it, or if the plan itself waits as `instant`.
+    `files` and `partitions` would be deleted, for good; `deletes` says it in words. `files_in_table` is null if
+    the files were not counted. It waits because it is beyond the budget of its table, because it is the `first`
+    clean of the table, or because the policy keeps less than was kept before: `shorter` says what. Everything
+    from the commit `retained` on stays. It is null if the plan did not say it, or if the plan itself waits as
+    `instant`.
     """
 
     approved_at: str | None
     approved_by: str | None
     asked_at: str
+    deletes: str
     files: int
     files_in_table: int | None
     first: bool
@@ -130,6 +134,22 @@ class ApprovalBody(TypedDict):
     service: str
     shorter: str | None
     table: str
+
+
+class ApprovalExplanation(TypedDict):
+    """A deletion that waits for an operator since `asked_at`. It cannot be undone. `deletes` says it in words.
+
+    `files` of `files_in_table` (null: they were not counted) and whole `partitions` are deleted. `instant` is its
+    plan, if that waits on the timeline. Otherwise an approved deletion is planned anew, and deletes no more than
+    this.
+    """
+
+    asked_at: str
+    deletes: str
+    files: int
+    files_in_table: int | None
+    instant: str | None
+    partitions: int
 
 
 class ApprovalPage(TypedDict):
@@ -789,15 +809,16 @@ class ServiceBody(TypedDict):
 class ServiceExplanation(TypedDict):
     """One service of a table. `due_when` says its trigger in words, `window` the hours in which it may be planned.
 
-    `waits_for_approval`: it would delete more than the budget of the table, and waits for an operator. `notes`
-    say what it is going to do or to keep, for example how large its plans may be. `retries` is how often in a row
-    its runs yielded or failed temporarily, and `retry_reason` is the reason of the last one. `priority` orders
-    runs if slots are few: 0 is the default, and a higher priority comes first. `spark` is the profile with the
-    workers that carry it out. `session` is the Spark configuration of the sessions of its runs. `forecast` is
-    what a run would do now.
+    `approval`: what it would delete waits for an operator. `notes` say what it is going to do or to keep, for
+    example how large its plans may be. `retries` is how often in a row its runs yielded or failed temporarily,
+    and `retry_reason` is the reason of the last one. `priority` orders runs if slots are few: 0 is the default,
+    and a higher priority comes first. `spark` is the profile with the workers that carry it out. `session` is the
+    Spark configuration of the sessions of its runs. `forecast` is what a run would do now. Null while a deletion
+    waits: the approval has the figures then.
     """
 
     active_run: ActiveRunExplanation | None
+    approval: NotRequired[ApprovalExplanation | None]
     backlog: BacklogExplanation | None
     decision: DecisionExplanation | None
     due_when: str
@@ -810,7 +831,6 @@ class ServiceExplanation(TypedDict):
     retry_reason: NotRequired[str | None]
     session: dict[str, str]
     spark: str
-    waits_for_approval: bool
     window: str | None
 
 

@@ -25,6 +25,7 @@ _COLOUR = {
     "SUCCEEDED": "green",
     "FAILED": "red",
     "CANCELLED": "dim",
+    "YIELDED": "dim",
     "Due": "cyan",
     "NotDue": "dim",
     "WouldRun": "cyan",

@@ -152,8 +152,10 @@ class ControlPlane:
         return self._store.runs(table=table, service=service, states=states, before=before, limit=limit)
 
     def run(self, run: RunId) -> Run | None:
-        """Return one run, if the store has it. Raises TemporaryError if the store does not answer."""
-        return self._store.run(run)
+        """Return the run with this id, or with the only id that begins so. None if the store has none, or several.
+        Raises TemporaryError if the store does not answer.
+        """
+        return self._store.run(run) or (self._store.run_beginning(run) if run else None)
 
     def waiting(self) -> Mapping[RunId, str]:
         """Return the runs that wait for a permit, each with what it waits for."""

@@ -14,7 +14,7 @@ from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.rows import RewriteRow
+from lakewarden.service.model.rows import ApprovalRow, RewriteRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.rules.proof import foreign_warning
@@ -46,7 +46,7 @@ class TableStatus:
     decisions: Mapping[Service, Decision] = field(default_factory=dict)
     would_run: Mapping[Service, WouldRun] = field(default_factory=dict)
     active: tuple[Run, ...] = ()
-    approvals: tuple[Service, ...] = ()
+    approvals: Mapping[Service, ApprovalRow] = field(default_factory=dict)
     writer_failures: tuple[Blamed, ...] = ()
     retries: Mapping[Service, Retries] = field(default_factory=dict)
     lock: Evidence | None = None
@@ -75,7 +75,7 @@ class _Parts(NamedTuple):
     decisions: Mapping[Service, Decision]
     would_run: Mapping[Service, WouldRun]
     active: tuple[Run, ...]
-    approvals: tuple[Service, ...]
+    approvals: Mapping[Service, ApprovalRow]
     writer_failures: tuple[Blamed, ...]
     retries: Mapping[Service, Retries]
     lock: Evidence | None
@@ -198,7 +198,7 @@ class TableStatuses:
             self._requests.decisions(of),
             self._requests.would_run(of),
             tuple(self._active_runs.of(of).values()),
-            () if view is None else self._approvals.open(table, view),
+            {} if view is None else self._approvals.open(table, view),
             self._poller.writer_failures(of),
             self._service_states.retries(of),
             self._proofs.evidence(of),

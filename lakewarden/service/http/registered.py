@@ -48,7 +48,7 @@ def run_for(plane: ControlPlane, run: str, caller: Caller) -> Run:
     """Return a run of a table that the caller reaches. Raises ApiError (404) if there is none."""
     record = plane.run(RunId(run))
     if record is None or not caller.reaches(record.table):
-        raise ApiError(404, "not_found", f"there is no run {run}")
+        raise ApiError(404, "not_found", f"there is no run {run}, or several runs begin so")
     return record
 
 

@@ -78,6 +78,15 @@ class ApprovalRow:
     shorter: str | None = None
     retained: str | None = None
 
+    @property
+    def deletes(self) -> str:
+        """Return what is deleted, in words: "30 of 36 files for good; everything from commit 20260301 on stays"."""
+        of = "" if self.files_in_table is None else f" of {self.files_in_table:,}"
+        files = "1 file" if self.files == 1 and not of else f"{self.files:,}{of} files"
+        partitions = f" and {self.partitions:,} partition{'s'[: self.partitions - 1]}" if self.partitions else ""
+        stays = "" if self.retained is None else f"; everything from commit {self.retained} on stays"
+        return f"{files}{partitions} for good{stays}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewriteRow:

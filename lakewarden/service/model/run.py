@@ -15,7 +15,9 @@ from lakewarden.service.model.rows import DecisionRow
 
 
 class RunState(StrEnum):
-    """The state of a run. UNKNOWN is no ending: the timeline will show how the run ended."""
+    """The state of a run. UNKNOWN is no ending: the timeline will show how the run ended. YIELDED: the run stepped back
+    by itself, for a writer or for an operator's approval, and its service runs again.
+    """
 
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
@@ -24,11 +26,12 @@ class RunState(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
+    YIELDED = "YIELDED"
 
     @property
     def ended(self) -> bool:
         """Whether the run has ended for good."""
-        return self in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
+        return self in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.YIELDED)
 
 
 class SupersededError(LakewardenError):

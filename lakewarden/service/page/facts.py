@@ -111,9 +111,8 @@ def _concerns(status: TableStatus) -> Iterator[Concern]:
         yield Concern("cannot be observed", status.failure, None)
     for fault in status.view.faults if status.view else ():
         yield Concern("metadata cannot be read", fault, None)
-    for service in status.approvals:
-        sentence = f"a deletion of {service} is beyond the budget of the table"
-        yield Concern("waits for approval", sentence, "approve it there")
+    for service, row in status.approvals.items():
+        yield Concern("waits for approval", f"{service} would delete {row.deletes}", "approve it there")
     for failure in status.writer_failures:
         if failure.run is not None:
             yield Concern("a write failed beside a run", failure.failure.reason, "see the writers of the table")

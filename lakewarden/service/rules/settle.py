@@ -118,9 +118,10 @@ def after_cancel(settlement: Settlement) -> Settlement:
     if settlement.state is RunState.SUCCEEDED and settlement.figures.get(GOES_ON):
         outcome = "completed in part, and stopped"
         return replace(settlement, outcome=outcome, consequence=Consequence.LATER, delay=_AFTER_CANCEL)
-    if settlement.state is not RunState.CANCELLED or settlement.consequence is Consequence.QUARANTINE:
+    stopped = settlement.state in (RunState.CANCELLED, RunState.YIELDED)
+    if not stopped or settlement.consequence is Consequence.QUARANTINE:
         return settlement
-    return replace(settlement, consequence=Consequence.REST, delay=_AFTER_CANCEL)
+    return replace(settlement, state=RunState.CANCELLED, consequence=Consequence.REST, delay=_AFTER_CANCEL)
 
 
 def ends_rewrite(ending: Outcome | Gone, run: Run) -> bool:
@@ -217,7 +218,7 @@ def _unfinished(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
             return _found_nothing(ending)
         case Yielded():
             return Settlement(
-                state=RunState.CANCELLED, outcome=ending.reason, consequence=Consequence.REST, delay=ending.delay
+                state=RunState.YIELDED, outcome=ending.reason, consequence=Consequence.REST, delay=ending.delay
             )
         case Succeeded():
             return _claims_success(ending, fate)

@@ -46,7 +46,7 @@ def _had_a_plan(run: Run) -> bool:
     """Whether a run has, or may have, put something on the table that a writer meets."""
     if run.instant is not None or run.off_timeline:
         return True
-    return run.step is Step.PLAN and run.state not in (RunState.SUCCEEDED, RunState.CANCELLED)
+    return run.step is Step.PLAN and run.state not in (RunState.SUCCEEDED, RunState.CANCELLED, RunState.YIELDED)
 
 
 def _was_beside(run: Run, failure: WriteFailure) -> bool:

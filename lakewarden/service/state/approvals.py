@@ -5,7 +5,7 @@ They are in the store, so neither the request nor the approval is lost at a rest
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -107,11 +107,13 @@ class Approvals:
             remedy=f"approve it, which cannot be undone: lakewarden approvals approve {table.id} {service}",
         )
 
-    def open(self, table: Table, view: TableView) -> tuple[Service, ...]:
-        """Return the services of the table with deletions that wait for an operator. Any thread may call it."""
+    def open(self, table: Table, view: TableView) -> Mapping[Service, ApprovalRow]:
+        """Return the deletions of the table that wait for an operator, by service. Any thread may call it."""
         if not self._rows:
-            return ()
-        return tuple(service for service in table.policies if self.waiting(table, service, view) is not None)
+            return {}
+        rows = {service: self._rows.get((table.id, service)) for service in table.policies}
+        waiting = (service for service in table.policies if self.waiting(table, service, view) is not None)
+        return {service: row for service in waiting if (row := rows[service]) is not None}
 
     def tables(self) -> Collection[TableId]:
         """Return the tables with a deletion that waits, or was approved. Any thread may call it."""
@@ -122,10 +124,7 @@ class Approvals:
         row = self._rows.get((table, service))
         if row is None or row.approved_by is not None:
             return None
-        of = "" if row.files_in_table is None else f" of {row.files_in_table}"
-        plan = "" if row.instant is None else f", instant {row.instant}"
-        retained = "" if row.retained is None else f", retains from {row.retained}"
-        return f"{row.files}{of} files, {row.partitions} partitions{plan}{retained}"
+        return row.deletes if row.instant is None else f"{row.deletes} (plan {row.instant})"
 
     def give(self, table: TableId, service: Service, *, by: str) -> Plan | None:
         """Approve the deletion that waits, and return what was shown. Return None if no deletion waits."""

@@ -31,6 +31,7 @@ _CHOICES: dict[str, tuple[RunState, ...]] = {
     "failed": (RunState.FAILED,),
     "succeeded": (RunState.SUCCEEDED,),
     "cancelled": (RunState.CANCELLED,),
+    "yielded": (RunState.YIELDED,),
 }
 _Id = Annotated[str, Query(max_length=1000, pattern=r"^[^\x00-\x1f]*$")]
 

@@ -17,10 +17,11 @@ from lakewarden.planners.model.window import Weekday, Window
 from lakewarden.planners.services import plan_bytes
 from lakewarden.planners.settings import format_duration
 from lakewarden.service.control.table_statuses import TableStatus
-from lakewarden.service.model.rows import DecisionRow
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import DecisionChange, Run
 from lakewarden.service.reporting.explain.bodies import (
     ActiveRunExplanation,
+    ApprovalExplanation,
     BacklogExplanation,
     BlockerExplanation,
     DecisionExplanation,
@@ -116,7 +117,7 @@ def explain(
                 priority=policy.priority,
                 spark=table.profile_of(service, None if view is None else plan_bytes(view, service)),
                 session=dict(policy.session),
-                waits_for_approval=service in status.approvals,
+                approval=_approval(status.approvals.get(service)),
                 decision=_decision(decisions.get(service)),
                 backlog=_backlog(view, service) if view else None,
                 notes=_notes(status, service),
@@ -125,7 +126,7 @@ def explain(
                 last_run=_ended(last_runs.get(service)),
                 retries=_times(status.retries.get(service)),
                 retry_reason=_for(status.retries.get(service)),
-                forecast=forecast_explained((forecasts or {}).get(service)),
+                forecast=None if service in status.approvals else forecast_explained((forecasts or {}).get(service)),
             )
             for service, policy in _in_order(table.policies)
         },
@@ -272,6 +273,10 @@ def _plan(plan: Instant, named: Collection[str | None]) -> PlanExplanation:
         file_groups=plan.plan.file_groups if plan.plan else None,
         bytes=plan.plan.bytes if plan.plan else None,
     )
+
+
+def _approval(row: ApprovalRow | None) -> ApprovalExplanation | None:
+    return None if row is None else ApprovalExplanation.model_validate(row, from_attributes=True)
 
 
 def _active(run: Run | None, waiting: Mapping[RunId, str]) -> ActiveRunExplanation | None:

@@ -145,14 +145,30 @@ class ForecastExplanation(BaseModel):
     basis: Basis
 
 
+class ApprovalExplanation(BaseModel):
+    """A deletion that waits for an operator since `asked_at`. It cannot be undone. `deletes` says it in words.
+
+    `files` of `files_in_table` (null: they were not counted) and whole `partitions` are deleted. `instant` is its plan,
+    if that waits on the timeline. Otherwise an approved deletion is planned anew, and deletes no more than this.
+    """
+
+    deletes: str
+    files: int
+    files_in_table: int | None
+    partitions: int
+    instant: str | None
+    asked_at: datetime
+
+
 class ServiceExplanation(BaseModel):
     """One service of a table. `due_when` says its trigger in words, `window` the hours in which it may be planned.
 
-    `waits_for_approval`: it would delete more than the budget of the table, and waits for an operator. `notes` say what
-    it is going to do or to keep, for example how large its plans may be. `retries` is how often in a row its runs
+    `approval`: what it would delete waits for an operator. `notes` say what it is going to do or to keep, for example
+    how large its plans may be. `retries` is how often in a row its runs
     yielded or failed temporarily, and `retry_reason` is the reason of the last one. `priority` orders runs if slots
     are few: 0 is the default, and a higher priority comes first. `spark` is the profile with the workers that carry it
-    out. `session` is the Spark configuration of the sessions of its runs. `forecast` is what a run would do now.
+    out. `session` is the Spark configuration of the sessions of its runs. `forecast` is what a run would do now. Null
+    while a deletion waits: the approval has the figures then.
     """
 
     due_when: str
@@ -160,7 +176,7 @@ class ServiceExplanation(BaseModel):
     priority: int = 0
     spark: str
     session: dict[str, str]
-    waits_for_approval: bool
+    approval: ApprovalExplanation | None = None
     decision: DecisionExplanation | None
     backlog: BacklogExplanation | None
     notes: list[str]

@@ -150,8 +150,8 @@ def _service(name: str, explanation: TableExplanation) -> _Lines:
         return _from(explanation, f"services.{name}.{key}")
 
     yield from _decision(service.decision, now)
-    if service.waits_for_approval:
-        yield "APPROVAL", "its deletion waits for an operator"
+    if service.approval is not None:
+        yield "deletes", f"{service.approval.deletes}; asked {_ago(service.approval.asked_at, now)}"
     if service.retries >= _OFTEN:
         yield (
             "STANDS STILL",
@@ -181,7 +181,8 @@ def _decision(decision: DecisionExplanation | None, now: datetime) -> _Lines:
     if decision is None:
         yield "decision", "none yet"
         return
-    yield _SAYS.get(decision.decision, decision.decision), decision.reason
+    waits = decision.code == "approval_needed"
+    yield "WAITS" if waits else _SAYS.get(decision.decision, decision.decision), decision.reason
     yield from _remedy(decision.remedy)
     yield "decided", _ago(decision.decided_at, now)
     if decision.decision != "Due":

@@ -60,7 +60,7 @@ class RunMetrics(Listener):
             measured.labels(service)
         for counted in (self._rewritten, self._removed_bytes):
             counted.labels(service)
-        for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED):
+        for state in (state for state in RunState if state.ended):
             self._runs.labels(service, state.lower())
 
     def started(self, run: Run) -> None:

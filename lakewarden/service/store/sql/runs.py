@@ -134,6 +134,13 @@ class SqlRuns(Database):
             row = connection.execute(sa.select(schema.runs).where(_runs.id == run)).first()
             return None if row is None else _run(row)
 
+    def run_beginning(self, text: str) -> Run | None:
+        """Return the run whose id begins with the text. None if there is none, or more than one."""
+        query = sa.select(schema.runs).where(_runs.id.startswith(text, autoescape=True)).limit(2)
+        with self._read() as connection:
+            rows = list(connection.execute(query))
+            return _run(rows[0]) if len(rows) == 1 else None
+
     def runs(
         self,
         *,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
@@ -12,7 +13,20 @@ from lakewarden.planners.model.decision import Blocked, Decision, NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.control.table_statuses import TableStatus
+from lakewarden.service.model.rows import ApprovalRow
 from lakewarden.service.page.facts import SORTS, Condition, FactsOfTables, Need, facts_of, fleet, needs
+from tests.support.values import NOW
+
+APPROVAL = ApprovalRow(
+    table=TableId("a"),
+    service=Service.CLEAN,
+    identity="one",
+    instant=None,
+    files=30,
+    files_in_table=None,
+    partitions=0,
+    asked_at=NOW,
+)
 
 
 def _status(
@@ -21,7 +35,7 @@ def _status(
     decisions: Mapping[Service, Decision] | None = None,
     failure: str | None = None,
     paused: str | None = None,
-    approvals: tuple[Service, ...] = (),
+    approvals: Collection[Service] = (),
     mode: Mode = Mode.ACT,
 ) -> TableStatus:
     table = Table(
@@ -33,7 +47,8 @@ def _status(
         options=None,
         policies={},
     )
-    return TableStatus(table=table, decisions=decisions or {}, failure=failure, paused=paused, approvals=approvals)
+    waiting = {service: replace(APPROVAL, table=table.id, service=service) for service in approvals}
+    return TableStatus(table=table, decisions=decisions or {}, failure=failure, paused=paused, approvals=waiting)
 
 
 def _needs(*statuses: TableStatus) -> Sequence[Need]:

@@ -18,7 +18,7 @@ from lakewarden.planners.model.view import (
 )
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.control.table_statuses import TableStatus
-from lakewarden.service.model.rows import DecisionRow
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.explain import TableExplanation, explain, written_out
 from lakewarden.service.rules.forecast import Basis, Forecast
@@ -103,11 +103,22 @@ ENDED = replace(
     outcome="disk full",
     figures={"plan_seconds": 1.5},
 )
+APPROVAL = ApprovalRow(
+    table=TABLE.id,
+    service=Service.CLEAN,
+    identity="one",
+    instant=None,
+    files=30,
+    files_in_table=36,
+    partitions=1,
+    asked_at=_ago(40),
+    retained="20260301025700000",
+)
 STATUS = TableStatus(
     table=TABLE,
     view=VIEW,
     active=(RUNNING,),
-    approvals=(Service.CLEAN,),
+    approvals={Service.CLEAN: APPROVAL},
     retries={
         Service.COMPACTION: Retries(times=4, reason="a write"),
         Service.CLEAN: Retries(times=5, reason="disk full"),
@@ -182,7 +193,10 @@ def test_an_explanation_holds_all_that_is_known_of_a_service() -> None:
     assert (clean.decision.decided_at, clean.decision.again_at) == (_ago(30), NOW + timedelta(seconds=90))
     assert clean.last_run is not None
     assert (clean.last_run.state, clean.last_run.run_seconds) == ("FAILED", 15)
-    assert (compaction.waits_for_approval, clean.waits_for_approval) == (False, True)
+    assert compaction.approval is None
+    assert clean.approval is not None
+    assert (clean.approval.files, clean.approval.files_in_table, clean.approval.partitions) == (30, 36, 1)
+    assert clean.forecast is None
 
 
 def test_an_explanation_survives_the_way_to_a_program() -> None:
@@ -226,7 +240,8 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "                  -> make room",
         "  decided         30s ago",
         "  again           in 1m 30s (2026-03-01 03:01:30Z), or when the table changes",
-        "  APPROVAL        its deletion waits for an operator",
+        "  deletes         30 of 36 files and 1 partition for good; everything from commit 20260301025700000 on stays; "
+        "asked 40s ago",
         "  STANDS STILL    it yielded 5 times in a row, the last time because: disk full",
         "  due when        1 commit since the last one",
         "  spark           default",
