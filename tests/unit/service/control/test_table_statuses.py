@@ -44,7 +44,7 @@ def _lost(rooms: TableStatuses, *failures: Blamed) -> None:
 
 
 def _yielded(rooms: TableStatuses, view: TableView) -> None:
-    yielded = Settlement(state=RunState.CANCELLED, outcome="a writer went first", consequence=Consequence.REST)
+    yielded = Settlement(state=RunState.YIELDED, outcome="a writer went first", consequence=Consequence.REST)
     rooms._service_states.ended(TRIPS, Service.COMPACTION, yielded, view)
 
 

@@ -82,7 +82,7 @@ def test_a_run_that_stepped_back_is_cancelled_and_nobody_is_to_blame(shown: Show
     delay = timedelta(minutes=3)
 
     assert settle(Yielded(reason="a writer is busy", delay=delay), shown, FINISHED) == Settlement(
-        state=RunState.CANCELLED, outcome="a writer is busy", consequence=Consequence.REST, delay=delay
+        state=RunState.YIELDED, outcome="a writer is busy", consequence=Consequence.REST, delay=delay
     )
 
 

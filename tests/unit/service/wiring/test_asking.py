@@ -172,7 +172,7 @@ def test_a_pause_lets_the_step_end_and_refuses_the_next(tmp_path: Path, step: St
     harness.until_executing(step)
     answered(harness, harness.status.commands.pause(TRIPS, reason="migration"))
     harness.held_pool.release()
-    harness.until(lambda: harness.states() == [RunState.CANCELLED])
+    harness.until(lambda: harness.states() == [RunState.YIELDED])
     assert harness.runs()[0].outcome == "paused: migration"
     harness.for_a_while()
     assert harness.lake.log_files == 3
@@ -219,7 +219,7 @@ def test_draining_plans_nothing_any_more(tmp_path: Path) -> None:
 
     harness.daemon.run()
 
-    assert harness.states() == [RunState.CANCELLED]
+    assert harness.states() == [RunState.YIELDED]
     assert harness.runs()[0].outcome == "the daemon is draining"
     assert harness.completed(Service.COMPACTION) == []
 

@@ -26,7 +26,7 @@ def blocked(
     harness = DaemonHarness(folder, policies=policies, budget=budget)
     for _ in range(versions):
         prepare(harness.lake)
-    harness.until(lambda: RunState.CANCELLED in harness.states(Service.CLEAN))
+    harness.until(lambda: RunState.YIELDED in harness.states(Service.CLEAN))
     harness.turn()
     return harness
 
@@ -76,7 +76,7 @@ def test_an_approval_lets_the_very_plan_through(tmp_path: Path) -> None:
     assert [i.time for i in harness.completed(Service.CLEAN)] == [shown.time]
     assert "clean approved by ada" in harness.recorded.lines
     prepare(harness.lake)
-    harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.CANCELLED)
+    harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.YIELDED)
     assert harness.lake.file_versions == 2
 
 
@@ -85,7 +85,7 @@ def test_an_approval_where_nothing_waits_approves_nothing(tmp_path: Path) -> Non
     harness = DaemonHarness(tmp_path, policies=CLEAN, budget=NOTHING)
     assert not harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
     prepare(harness.lake)
-    harness.until(lambda: RunState.CANCELLED in harness.states(Service.CLEAN))
+    harness.until(lambda: RunState.YIELDED in harness.states(Service.CLEAN))
     harness.turn()
 
     assert harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
@@ -101,7 +101,7 @@ def test_an_approval_holds_for_the_plan_that_was_shown_only(tmp_path: Path) -> N
     harness.lake.withdraw(shown.time)
     harness.answered(harness.status.commands.resume(None))
 
-    harness.until(lambda: harness.states(Service.CLEAN) == [RunState.CANCELLED] * 2)
+    harness.until(lambda: harness.states(Service.CLEAN) == [RunState.YIELDED] * 2)
 
     assert harness.lake.file_versions == 2
 
@@ -157,7 +157,7 @@ def test_resuming_a_table_withdraws_the_question(tmp_path: Path) -> None:
     harness.answered(harness.status.commands.resume(TRIPS))
 
     harness.until(lambda: len(harness.runs(Service.CLEAN)) > asked)
-    harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.CANCELLED)
+    harness.until(lambda: harness.states(Service.CLEAN)[-1] is RunState.YIELDED)
     assert harness.lake.file_versions == 2
 
 
@@ -203,7 +203,7 @@ def test_a_larger_first_clean_than_was_shown_asks_again(tmp_path: Path) -> None:
     prepare(harness.lake)
     harness.answered(harness.status.commands.resume(None))
 
-    harness.until(lambda: harness.states(Service.CLEAN) == [RunState.CANCELLED] * 2)
+    harness.until(lambda: harness.states(Service.CLEAN) == [RunState.YIELDED] * 2)
     harness.turn()
     assert harness.decision(Service.CLEAN) == Blocked(
         reason="would delete 2 files in the first clean of the table", remedy=APPROVE

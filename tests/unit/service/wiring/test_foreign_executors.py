@@ -82,7 +82,7 @@ def test_a_plan_of_ours_that_nobody_of_us_was_at_is_watched(tmp_path: Path) -> N
     harness.until_executing(Step.PLAN)
     harness.answered(harness.status.commands.pause(TRIPS, reason="migration"))
     harness.held_pool.release()
-    harness.until(lambda: harness.states() == [RunState.CANCELLED])
+    harness.until(lambda: harness.states() == [RunState.YIELDED])
     harness.for_a_while()
     (ours,) = harness.view().timeline.pending(Service.COMPACTION)
 

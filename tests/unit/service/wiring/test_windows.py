@@ -34,7 +34,7 @@ def test_a_run_that_comes_too_late_plans_nothing_and_comes_again_in_the_next_win
     harness = DaemonHarness(tmp_path, policies=AT_FIRST)
     harness.write(3)
     waits_beyond_the_window(harness)
-    harness.until(lambda: harness.states() == [RunState.CANCELLED])
+    harness.until(lambda: harness.states() == [RunState.YIELDED])
     assert harness.runs()[0].outcome == "its window has closed"
     harness.for_a_while(10 * MINUTE)
     assert len(harness.runs()) == 1

@@ -56,7 +56,7 @@ def test_a_write_that_begins_after_the_plan_ends_the_clustering_at_once(tmp_path
     harness.held_pool.release()
     assert not nothing_is_pending(harness)
 
-    harness.until(lambda: harness.states(Service.CLUSTERING) == [RunState.CANCELLED], within=timedelta(seconds=1))
+    harness.until(lambda: harness.states(Service.CLUSTERING) == [RunState.YIELDED], within=timedelta(seconds=1))
 
     assert nothing_is_pending(harness)
 
@@ -69,7 +69,7 @@ def test_a_clustering_is_not_planned_beside_a_writer_that_never_pauses(tmp_path:
     harness.clock.advance(harness.limits.max_wait_for_writers)
     harness.lake.beat(write)
 
-    harness.until(lambda: harness.states(Service.CLUSTERING) == [RunState.CANCELLED], within=timedelta(seconds=1))
+    harness.until(lambda: harness.states(Service.CLUSTERING) == [RunState.YIELDED], within=timedelta(seconds=1))
 
     (run,) = harness.runs(Service.CLUSTERING)
     assert run.outcome == "no moment without a write in flight within 5m"
@@ -84,7 +84,7 @@ def test_a_clustering_does_not_wait_for_metadata_that_cannot_be_read(tmp_path: P
     (harness.lake.folder / breaks).write_text("{")
     harness.held_pool.release()
 
-    harness.until(lambda: RunState.CANCELLED in harness.states(Service.CLUSTERING), within=timedelta(seconds=1))
+    harness.until(lambda: RunState.YIELDED in harness.states(Service.CLUSTERING), within=timedelta(seconds=1))
 
     assert list(harness.lake.folder.glob("timeline/*.clustering.*")) == []
 
@@ -127,7 +127,7 @@ def test_a_clustering_that_has_rewritten_nothing_lets_a_compaction_go_first(tmp_
     harness.until(lambda: harness.states(Service.COMPACTION) == [RunState.SUCCEEDED], within=timedelta(seconds=5))
 
     (run,) = harness.runs(Service.CLUSTERING)
-    assert run.state is RunState.CANCELLED
+    assert run.state is RunState.YIELDED
     assert run.outcome is not None
     assert run.outcome.endswith("is due and goes first")
     assert nothing_is_pending(harness)
@@ -136,7 +136,7 @@ def test_a_clustering_that_has_rewritten_nothing_lets_a_compaction_go_first(tmp_
     harness.until(lambda: RunState.QUEUED in harness.states(Service.COMPACTION))
     harness.held_pool.release()
     harness.until(lambda: harness.states(Service.CLUSTERING)[-1].ended)
-    assert harness.states(Service.CLUSTERING) == [RunState.CANCELLED, RunState.SUCCEEDED], "it gives way once"
+    assert harness.states(Service.CLUSTERING) == [RunState.YIELDED, RunState.SUCCEEDED], "it gives way once"
 
 
 class _Noting(HoldingPool):
@@ -160,7 +160,7 @@ def test_a_run_is_told_how_often_its_service_stepped_back_before(tmp_path: Path)
         write = harness.lake.begin_write()
         pool.release()
         pool.hold(Service.CLUSTERING, Step.PLAN)
-        harness.until(lambda: harness.states(Service.CLUSTERING).count(RunState.CANCELLED) == times)  # noqa: B023
+        harness.until(lambda: harness.states(Service.CLUSTERING).count(RunState.YIELDED) == times)  # noqa: B023
         harness.lake.commit_write(write)
     pool.release()
     harness.until(lambda: len(harness.completed(Service.CLUSTERING)) == 1)

@@ -69,7 +69,7 @@ class Office:
     def run_beyond_the_budget(self) -> None:
         """Have a clean stopped that waits for an approval."""
         self.run()
-        assert self._served.moments.ending().state is RunState.CANCELLED
+        assert self._served.moments.ending().state is RunState.YIELDED
         self._served.moments.decision()
 
     def cancelled(self) -> str:

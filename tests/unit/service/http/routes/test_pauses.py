@@ -33,7 +33,7 @@ def held_at(step: Step, served: ServedDaemon) -> ServedDaemon:
 @pytest.mark.parametrize(
     ("step", "said", "ending"),
     [
-        (Step.EXECUTE, "its present step ends, and its next step is refused", RunState.CANCELLED),
+        (Step.EXECUTE, "its present step ends, and its next step is refused", RunState.YIELDED),
         (Step.COMMIT, "it commits, because its commit was permitted already", RunState.SUCCEEDED),
     ],
 )

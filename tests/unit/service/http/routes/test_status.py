@@ -74,13 +74,13 @@ def test_a_deletion_that_waits_is_named(make_served: Callable[..., ServedDaemon]
     served.start()
     served.look()
     served.api.post("/v1/tables/trips/services/clean/runs").raise_for_status()
-    assert served.moments.ending().state is RunState.CANCELLED
+    assert served.moments.ending().state is RunState.YIELDED
     served.moments.decision()
     found = _asked(served)
     [waiting] = found["approvals"]
     assert (waiting["table"], waiting["service"], waiting["files"]) == ("trips", "clean", 1)
     assert [one["code"] for one in found["blocked"]] == ["approval_needed"]
-    assert found["ran"] == [{"service": "clean", "state": "CANCELLED", "runs": 1}]
+    assert found["ran"] == [{"service": "clean", "state": "YIELDED", "runs": 1}]
     assert "  trips clean: 1 files" in list(lines(found))
 
 
