@@ -83,12 +83,17 @@ class FactsOfTables:
         return [facts for _, facts in entries.values()]
 
 
+_REWRITING = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
+"""Readers wait for the work of these. The files are often the same ones, so their backlogs are not added."""
+
+
 def facts_of(status: TableStatus) -> TableFacts:
-    """Return the facts about one table."""
+    """Return the facts about one table. Its backlog is the largest of a service that rewrites."""
     table, view = status.table, status.view
     instants = () if view is None else view.timeline.instants
     waiting = [instant for instant in instants if instant.pending and isinstance(instant.stands_for, Service)]
-    backlogs = () if view is None else tuple(view.backlogs.values())
+    rewriting = [service for service in _REWRITING if service in table.policies or not table.policies]
+    backlogs = () if view is None else [view.backlogs[service] for service in rewriting if service in view.backlogs]
     return TableFacts(
         id=table.id,
         format=table.format,
@@ -97,7 +102,7 @@ def facts_of(status: TableStatus) -> TableFacts:
         condition=_condition(status),
         active=status.active,
         commits=max((backlog.commits for backlog in backlogs), default=0),
-        bytes=sum(backlog.bytes or 0 for backlog in backlogs),
+        bytes=max((backlog.bytes or 0 for backlog in backlogs), default=0),
         pending=len(waiting),
         pending_since=min((instant.requested_at for instant in waiting), default=None),
         last_commit_at=view.writers.last_commit_at if view else None,

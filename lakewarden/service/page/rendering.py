@@ -78,6 +78,7 @@ class Pages:
             figure=figure,
             setting=_setting,
             lines=_lines,
+            breaks=_breaks,
             kind=kind,
             forecast=forecast_in_words,
         )
@@ -121,6 +122,11 @@ def figure(value: object, name: str) -> object:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
+
+
+def _breaks(name: str) -> Markup:
+    """Return a name that a browser may break after a dot, a slash and an underscore."""
+    return Markup(re.sub(r"(?<=[./_])(?=.)", "<wbr>", str(Markup.escape(printable(name)))))  # noqa: S704 - it is escaped
 
 
 def kind(decision: str) -> str:

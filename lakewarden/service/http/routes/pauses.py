@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,6 +18,7 @@ from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run
 
 _OPERATOR = needs(Role.OPERATOR)
+_LONGEST_REASON = 500
 
 
 class PauseRequest(BaseModel):
@@ -23,7 +26,13 @@ class PauseRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    reason: str = Field(default="paused through the API", max_length=500)
+    reason: str = Field(default="paused through the API", max_length=_LONGEST_REASON)
+
+
+def _of_page(request: Request) -> PauseRequest:
+    """Return the reason that was typed on the page, percent-encoded in the header of htmx' prompt."""
+    typed = unquote(request.headers.get("HX-Prompt", ""))[:_LONGEST_REASON]
+    return PauseRequest(reason=typed) if typed else PauseRequest()
 
 
 def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
@@ -46,7 +55,7 @@ def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
         """Pause a table. No more runs are started on it. The next step of a run under way is refused. A commit that was
         permitted already goes on.
         """
-        reason, caller = (body or PauseRequest()).reason, caller_of(request)
+        reason, caller = (body or _of_page(request)).reason, caller_of(request)
         await answered(plane.commands.pause(registered(plane, table).table.id, reason=reason, caller=caller))
 
     @app.post("/v1/tables/{table}/resume", status_code=204, responses=errors(404, 503), openapi_extra=_OPERATOR)

@@ -3,7 +3,7 @@
 
 // A part that changes is changed in place: the focus, a selection, what is typed and what is open stay. Forms are left alone.
 Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.matches("details, dialog"));
-Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !(node.matches && node.matches("form.filters"));
+Idiomorph.defaults.callbacks.beforeNodeMorphed = (node) => !(node.matches && node.matches("form.filters, output"));
 
 const ASK = 5000; // milliseconds
 let gap = 1000; // milliseconds between two loads. A page that takes long is loaded less often.
@@ -33,10 +33,12 @@ window.addEventListener("pageshow", () => soon(ASK));
 
 const loads = (verb, source) => verb === "get" && !source.matches("button"); // a button asks, and loads no page
 document.addEventListener("htmx:configRequest", ({ detail }) => {
+  const typed = detail.headers["HX-Prompt"];
+  if (typed) detail.headers["HX-Prompt"] = encodeURIComponent(typed); // a header has no other letters
   if (loads(detail.verb, detail.elt) && tag) detail.headers["If-None-Match"] = tag;
 });
 document.addEventListener("htmx:afterRequest", ({ detail: { elt, xhr, requestConfig } }) => {
-  if (!loads(requestConfig.verb, elt)) return answered(xhr);
+  if (!loads(requestConfig.verb, elt)) return answered(xhr, elt);
   if (xhr.status === 401) window.location.reload(); // the key was revoked
   gap = Math.min(10000, Math.max(1000, 4 * (Date.now() - asked)));
   const well = xhr.status === 200 || xhr.status === 304;
@@ -65,8 +67,9 @@ window.setInterval(() => {
 }, 1000);
 
 // What a button answered, in words.
-function answered(xhr) {
-  const answer = document.getElementById("answer");
+function answered(xhr, button) {
+  const card = button.matches("[hx-get]") ? button.closest("article.service") : null; // a dry run
+  const answer = card ? card.querySelector("output") : document.getElementById("answer");
   let text = "done";
   try {
     const body = JSON.parse(xhr.responseText);
@@ -78,6 +81,7 @@ function answered(xhr) {
   }
   answer.classList.toggle("refused", xhr.status === 0 || xhr.status >= 400);
   answer.textContent = text;
+  if (card) return;
   window.setTimeout(() => { if (answer.textContent === text) answer.textContent = ""; }, 15000 + 50 * text.length);
   asked = 0;
   soon(0);
