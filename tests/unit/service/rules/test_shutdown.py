@@ -123,7 +123,7 @@ def test_at_the_deadline_what_still_runs_is_told_to_step_back(tmp_path: Path) ->
     harness.stop()
 
     (run,) = harness.runs()
-    assert (run.state, run.outcome) == (RunState.CANCELLED, "the drain deadline has passed")
+    assert (run.state, run.outcome) == (RunState.YIELDED, "the drain deadline has passed")
     (plan,) = harness.view().timeline.pending(Service.COMPACTION)
     assert plan.guarded_until is None
 

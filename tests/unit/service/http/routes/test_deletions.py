@@ -80,7 +80,7 @@ def test_an_approval_is_in_the_audit_log_with_its_person_and_the_deletion(stoppe
 
     act, asked = stopped.api.get("/v1/audit").json()["items"]
     assert (act["who"], act["kind"], act["table"], act["service"]) == ("ada", "deletion_approved", "trips", "clean")
-    assert act["before"].startswith("waits for an approval: 1 files, 0 partitions, instant ")
+    assert act["before"].startswith("waits for an approval: 1 file for good (plan ")
     assert act["after"] == "approved"
     assert asked["kind"] == "run_requested"
 

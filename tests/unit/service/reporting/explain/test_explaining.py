@@ -313,13 +313,17 @@ def test_what_a_run_would_do_is_told_with_what_that_is_based_on() -> None:
         ),
         Service.CLEAN: Forecast(deletes=1, deletes_bytes=2048, versions=7),
     }
-    explanation = explain(STATUS, decided=(), last_runs={}, waiting={}, now=NOW, forecasts=forecasts)
+    status = replace(STATUS, approvals={})
+    explanation = explain(status, decided=(), last_runs={}, waiting={}, now=NOW, forecasts=forecasts)
     assert [line for line in written_out(explanation).splitlines() if "a run now" in line] == [
         "  a run now       reads 31 files, 3.0 MiB; writes 8 files; about 1m 10s, 96 core-seconds "
         "(from 12 runs of this table)",
         "  a run now       deletes 1 file, 2.0 KiB; 7 versions of the table go; "
         "no past: how long it takes is not known",
     ]
+
+    waiting = explain(STATUS, decided=(), last_runs={}, waiting={}, now=NOW, forecasts=forecasts)
+    assert waiting.services["clean"].forecast is None, "the approval has the figures"
 
 
 def test_each_value_is_told_with_the_place_where_it_is_written() -> None:
