@@ -199,7 +199,9 @@ class HudiClient:
             return False
         view, time = self.table().getSliceView(), str(plan.requestedTime())
         groups = each(self._meta.getActiveTimeline().readCompactionPlan(plan).getOperations().iterator())
-        return any(logs_since(view.file_slice(group.getPartitionPath(), group.getFileId()), time) for group in groups)
+        return any(
+            logs_since(view.getLatestFileSlice(group.getPartitionPath(), group.getFileId()), time) for group in groups
+        )
 
     def spare_folders(self, clean: str) -> bool:
         """Take the folders out of the plan of a pending clean, and note there how many of them it empties. To be called
