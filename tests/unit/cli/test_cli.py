@@ -23,9 +23,10 @@ _ROOT = Path(__file__).parents[3]
 _NO_DAEMON = ["--url", "http://127.0.0.1:9"]
 
 
-def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("asked", ["version", "--version"])
+def test_version_names_the_version(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It is one line, for bug reports."""
-    assert main(["version"]) == 0
+    assert main([asked]) == 0
     assert capsys.readouterr().out == f"lakewarden {lakewarden.__version__}\n"
 
 
