@@ -1,7 +1,7 @@
 """Which partitions a clustering may take: those that no writer has touched for a while (docs/hudi.md). Pure.
 
 A pending clustering makes a writer's update of its file groups fail. Partitions without a recent writer are safe. A
-clustering that finds none yields, and a plan whose partitions a writer has touched is withdrawn (`disturbed`).
+clustering that finds none yields. If a writer has touched a partition of a plan, the plan is withdrawn (`disturbed`).
 """
 
 from __future__ import annotations
