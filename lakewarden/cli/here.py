@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import lakewarden
-from lakewarden.cli.commands import HERE, command
+from lakewarden.cli.commands import HERE, command, need_server
 from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Table, Url, client_of, key_of
 from lakewarden.client.transport import DAEMON
 from lakewarden.demo.registry import DEMOS
@@ -58,6 +58,7 @@ def init(
 
     Of Hudi tables the newest clean is read, so that as many commits are kept as before.
     """
+    need_server()
     from lakewarden.service.commands.first_file import first_file, known_options, sound_file  # noqa: PLC0415
     from lakewarden.service.commands.places import found_at  # noqa: PLC0415
     from lakewarden.service.commands.report import kept_by_cleans, options_in_catalogs, over  # noqa: PLC0415
@@ -140,6 +141,7 @@ def doctor(
     more. If no daemon answers, it is what one look at the table of the configuration proves. The exit code is 1 if
     something is wrong, or not proved of the TABLE.
     """
+    need_server()
     if table is not None:
         from lakewarden.client import DaemonAwayError  # noqa: PLC0415
         from lakewarden.service.commands.doctor import prove_here, prove_table  # noqa: PLC0415
@@ -174,6 +176,7 @@ def report(
 
     The exit code is 2 if no table could be read.
     """
+    need_server()
     from lakewarden.service.commands.report import ReportOptions  # noqa: PLC0415
     from lakewarden.service.commands.report_printing import print_report  # noqa: PLC0415
 
@@ -217,6 +220,7 @@ def demo(
     report: Annotated[Path | None, typer.Option("--report", help="Write the figures to this file, as JSON.")] = None,
 ) -> int:
     """Run the services of a real table beside a live writer, and show them."""
+    need_server()
     from lakewarden import demo as demo_room  # noqa: PLC0415
 
     first, *_ = DEMOS

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, installing
 
 if TYPE_CHECKING:
     from lakewarden.demo.format_demo import FormatDemo
@@ -26,6 +26,6 @@ def demo_of(name: str) -> FormatDemo:
         format_demo: FormatDemo = importlib.import_module(DEMOS[name]).DEMO
     except ModuleNotFoundError as missing:
         raise PermanentError(
-            f"there is no {missing.name}, which the demo needs to read the table: pip install 'lakewarden[demo]'"
+            f"there is no {missing.name}, which the demo needs to read the table: {installing('server', 'demo')}"
         ) from missing
     return format_demo

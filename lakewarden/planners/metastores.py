@@ -1,6 +1,6 @@
 """Hive metastores. The first of several that answers is asked, with one connection for each request and within bounds.
 
-The client comes with pyiceberg, generated from Hive's own IDL. It needs `pip install 'lakewarden[hive]'`.
+The client comes with pyiceberg, generated from Hive's own IDL. It needs the extra `hive`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, installing
 
 if TYPE_CHECKING:
     from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
@@ -40,7 +40,7 @@ class Metastores:
         installed.
         """
         if any(importlib.util.find_spec(needed) is None for needed in ("hive_metastore", "thrift")):
-            raise PermanentError(f"the catalog {name} needs a Thrift client: pip install 'lakewarden[hive]'")
+            raise PermanentError(f"the catalog {name} needs a Thrift client: {installing('hive')}")
         self._name = name
         self._uris = uris.split(",")
         self._timeout = timeout

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 import sqlalchemy as sa
 
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, installing
 from lakewarden.planners.storage.settings import Secret
 
 
@@ -73,7 +73,7 @@ def _postgresql(name: str, address: str, settings: JdbcDatabase) -> sa.Engine:
         from lakewarden.planners.databases.postgres import engine  # noqa: PLC0415 - the driver is an extra
     except ImportError as missing:
         raise PermanentError(
-            f"the catalog {name} needs PostgreSQL's driver: pip install 'lakewarden[postgres]' ({missing})"
+            f"the catalog {name} needs PostgreSQL's driver: {installing('postgres')} ({missing})"
         ) from missing
     return engine(
         _url(name, "postgresql+psycopg", address, settings),

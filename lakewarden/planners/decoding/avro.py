@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-import fastavro
-
 from lakewarden.planners.decoding.avro_schema import AvroSchema, parsed_schema
 from lakewarden.planners.decoding.avro_weight import weigh_records
 from lakewarden.planners.decoding.damage import DamagedError, OversizedError
@@ -174,6 +172,8 @@ def _head(schema: bytes) -> bytes:
 
 
 def _decoded(container: bytes) -> Iterator[dict[str, Any]]:
+    import fastavro  # noqa: PLC0415 - the command line without the server does not have it
+
     try:
         yield from cast("Iterator[dict[str, Any]]", fastavro.reader(io.BytesIO(container)))
     except Exception as wrong:  # a damaged block can make fastavro raise any error

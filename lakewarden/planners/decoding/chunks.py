@@ -13,8 +13,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import fastavro
-
 from lakewarden.planners.decoding import window
 from lakewarden.planners.decoding.avro import opened
 from lakewarden.planners.decoding.avro_schema import parsed_schema
@@ -165,9 +163,11 @@ class _Cutter:
         """Return a decoder for one value of a type of this schema."""
         decoder = self._decoders.get(id(plain))
         if decoder is None:
+            import fastavro  # noqa: PLC0415 - the command line without the server does not have it
+
             field = {"name": "one", "type": self._alone(plain)}
             schema = fastavro.parse_schema({"type": "record", "name": "lakewarden.one", "fields": [field]})
-            decoder = self._decoders[id(plain)] = partial(_decoded, schema)
+            decoder = self._decoders[id(plain)] = partial(_decoded, fastavro.schemaless_reader, schema)
         return decoder
 
     def _alone(self, plain: Any) -> Any:
@@ -197,9 +197,8 @@ class _Cutter:
         return expanded(plain)
 
 
-def _decoded(schema: Any, content: io.BytesIO) -> Any:
-    record: Any = fastavro.schemaless_reader(content, schema)
-    return record["one"]
+def _decoded(read: Callable[[io.BytesIO, Any], Any], schema: Any, content: io.BytesIO) -> Any:
+    return read(content, schema)["one"]
 
 
 def _collect(plain: Any, named: dict[str, Any]) -> None:

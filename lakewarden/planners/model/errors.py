@@ -56,3 +56,8 @@ class UnknownError(LakewardenError):
     def unforeseen(cls, bug: Exception) -> UnknownError:
         """Return the error for an exception that no code foresees: what was done before it is not known."""
         return cls(f"unexpected {type(bug).__name__}: {bug}")
+
+
+def installing(*extras: str) -> str:
+    """Return the command that installs extras of Lakewarden. It names no package of a registry: none is released."""
+    return f"pip install '.[{','.join(extras)}]' in a clone of Lakewarden"

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, installing
 from lakewarden.planners.ports import ConditionalWrites, Storage
 from lakewarden.planners.storage.conditions import LocalConditions, ObjectConditions
 from lakewarden.planners.storage.inside import ScatteredStorage
@@ -52,9 +52,7 @@ def _kind(settings: ObjectStoreSettings) -> Any:
         (package for package in _NEEDED if importlib.util.find_spec(package.partition(".")[0]) is None), None
     )
     if package is not None:
-        raise PermanentError(
-            f"{settings.scheme}:// locations need {package}: pip install 'lakewarden[{_EXTRAS[settings.scheme]}]'"
-        )
+        raise PermanentError(f"{settings.scheme}:// locations need {package}: {installing(_EXTRAS[settings.scheme])}")
     from obstore import store  # noqa: PLC0415 - a process with local tables only does not need it
 
     return getattr(store, settings.client)

@@ -23,7 +23,7 @@ from lakewarden.client import Client
 from lakewarden.executors.worker import bundles
 from lakewarden.executors.worker.java import java_home
 from lakewarden.planners.model.decision import MEND_THE_TABLE
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, installing
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.proof import Check, Proof, ProofResult, not_proved, proved, wrong
 from lakewarden.planners.model.table import Table, TableId
@@ -128,9 +128,7 @@ def _ask_postgres(database: DatabaseSettings) -> tuple[datetime, str]:
     try:
         import psycopg  # noqa: PLC0415 - its driver is an extra
     except ImportError as missing:
-        raise PermanentError(
-            f"PostgreSQL's driver is missing: pip install 'lakewarden[postgres]' ({missing})"
-        ) from missing
+        raise PermanentError(f"PostgreSQL's driver is missing: {installing('postgres')} ({missing})") from missing
     password = None if database.password is None else database.password.value()
     try:
         with psycopg.connect(database.url or "", password=password, connect_timeout=5) as connection:

@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, installing
 from lakewarden.planners.settings import format_duration
 from lakewarden.service.store.file_systems import network_file_system
 from lakewarden.service.store.settings import DatabaseSettings
@@ -43,7 +43,7 @@ def open_store(settings: DatabaseSettings, *, data_dir: Path) -> Store:
         from lakewarden.service.store.sql.postgres import open_postgres  # noqa: PLC0415 - its driver is an extra
     except ImportError as missing:
         raise PermanentError(
-            f"database.url needs PostgreSQL's driver: pip install 'lakewarden[postgres]' ({missing})"
+            f"database.url needs PostgreSQL's driver: {installing('postgres')} ({missing})"
         ) from missing
     return open_postgres(settings)
 

@@ -19,7 +19,7 @@ class DatabaseSettings(Settings):
 
     url: str | None = None
     """A PostgreSQL database, for example `postgresql://lakewarden@db.example.com:5432/lakewarden`. Several replicas of
-    the daemon may share it. It needs `pip install 'lakewarden[postgres]'`. Parameters of libpq may follow, for example
+    the daemon may share it. It needs the extra `postgres`. Parameters of libpq may follow, for example
     `?sslmode=verify-full`. The default is a SQLite file in data_dir, for one daemon. A change of this setting begins
     with an empty store.
     """

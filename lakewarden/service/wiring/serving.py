@@ -18,7 +18,7 @@ from lakewarden.executors.edge import edge
 from lakewarden.executors.pool.listening import RunLogs
 from lakewarden.executors.pool.process import COMMAND as WORKER
 from lakewarden.planners.model.clock import CautiousClock, Clock, SystemClock
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, installing
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
@@ -114,7 +114,7 @@ def traces_to(settings: TraceSettings, clock: Clock, life: ExitStack) -> RunTrac
     except ImportError as missing:
         raise PermanentError(
             f"traces.endpoint needs the extra otel, and {missing.name} is not installed: "
-            "run pip install 'lakewarden[otel]', or remove traces.endpoint"
+            f"{installing('otel')}, or remove traces.endpoint"
         ) from missing
     collector = Collector(settings.endpoint)
     life.callback(collector.close)

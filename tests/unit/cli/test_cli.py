@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 import lakewarden
 from lakewarden.cli import main
+from lakewarden.cli.commands import SERVER
 
-HEAVY = ("pyspark", "py4j", "fastapi", "uvicorn", "sqlalchemy", "apscheduler", "pandas", "pyarrow")
+HEAVY = (*SERVER, "py4j", "pandas")
+
+_ROOT = Path(__file__).parents[3]
+_NO_DAEMON = ["--url", "http://127.0.0.1:9"]
 
 
-def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("asked", ["version", "--version"])
+def test_version_names_the_version(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It is one line, for bug reports."""
-    assert main(["version"]) == 0
+    assert main([asked]) == 0
     assert capsys.readouterr().out == f"lakewarden {lakewarden.__version__}\n"
 
 
@@ -29,10 +37,14 @@ def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["version"],
         ["--help"],
         ["tables", "--help"],
-        ["tables", "--url", "http://127.0.0.1:9"],
-        ["explain", "orders", "--url", "http://127.0.0.1:9"],
-        ["trigger", "orders", "clean", "--url", "http://127.0.0.1:9"],
+        ["tables", *_NO_DAEMON],
+        ["status", *_NO_DAEMON],
+        ["explain", "orders", *_NO_DAEMON],
+        ["trigger", "orders", "clean", *_NO_DAEMON],
+        ["policies", "orders", *_NO_DAEMON],
+        ["approvals", *_NO_DAEMON],
         ["writer-options", "orders", "--config", "/nowhere"],
+        ["check-config", str(_ROOT / "config.example.yaml")],
     ],
 )
 def test_a_quick_command_imports_nothing_heavy(arguments: list[str]) -> None:
@@ -43,6 +55,47 @@ def test_a_quick_command_imports_nothing_heavy(arguments: list[str]) -> None:
 
     loaded = told.stdout.splitlines()[-1]
     assert [name for name in HEAVY if f"'{name}'" in loaded] == []
+
+
+def test_the_commands_that_ask_a_daemon_import_nothing_of_the_extra_server() -> None:
+    """`pip install .` is the command line and the client, without Spark."""
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    server = {re.split(r"[\[=>]", needed)[0] for needed in project["optional-dependencies"]["server"]}
+    brought = packages_distributions()
+
+    assert {brought[module][0].lower().replace("_", "-") for module in SERVER} == server
+
+
+_NEED_SERVER = (
+    ["serve", "--config", str(_ROOT / "deploy" / "systemd" / "lakewarden.yaml")],
+    ["demo"],
+    ["doctor"],
+    ["report", "/nowhere"],
+    ["discover", "/nowhere"],
+    ["init", "/nowhere"],
+    ["explain", "/nowhere"],
+    ["check-config", "--connect"],
+    ["backup", "/nowhere/backup"],
+    ["restore", "/nowhere/backup"],
+    ["keys", "list"],
+    ["keys", "create", "ci", "--role", "viewer"],
+    ["keys", "revoke", "ci"],
+)
+
+
+def test_without_the_server_a_command_that_needs_it_is_one_line_that_says_what_to_install() -> None:
+    """No stack trace, and no report with tables that could not be read."""
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({SERVER!r})); from lakewarden.cli import main; "
+        f"[print(int(main(arguments))) for arguments in {_NEED_SERVER!r}]"
+    )
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert told.stdout == "2\n" * len(_NEED_SERVER)
+    said = re.compile(r"this needs the server of Lakewarden, and \w+ is not installed: pip install '.\[server\]' in .*")
+    assert [line for line in told.stderr.splitlines() if not said.fullmatch(line)] == []
+    assert len(told.stderr.splitlines()) == len(_NEED_SERVER)
 
 
 def test_the_list_of_commands_waits_for_no_other_room() -> None:

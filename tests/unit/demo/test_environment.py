@@ -66,7 +66,7 @@ def test_a_demo_without_its_reader_says_what_to_install(monkeypatch: pytest.Monk
     """The error is the only line that the command prints."""
     monkeypatch.setitem(DEMOS, "iceberg", "lakewarden_has_no_such_module")
 
-    with pytest.raises(PermanentError, match=r"pip install 'lakewarden\[demo\]'"):
+    with pytest.raises(PermanentError, match=r"pip install '\.\[server,demo\]'"):
         demo_of("iceberg")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,13 @@ def test_a_wheel_is_pinned_to_its_content(tmp_path: Path) -> None:
     wheel.write_bytes(b"content")
 
     assert pinned(wheel) == f"lakewarden==0.1.0 --hash=sha256:{hashlib.sha256(b'content').hexdigest()}"
+
+
+def test_docker_build_in_a_clone_reads_what_the_wheel_and_the_image_are_made_of() -> None:
+    """A file that .dockerignore leaves out is missed only in the build."""
+    ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {"deploy/image", "lakewarden", "pyproject.toml", "tools/requirements.lock"}
+
+    assert ignored[0] == "*"
+    assert {line[1:] for line in ignored if line[0] == "!"} == needed | {project["readme"], *project["license-files"]}

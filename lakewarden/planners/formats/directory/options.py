@@ -147,7 +147,7 @@ class OrphansOptions(Settings):
 
 class MetastoreOptions(Settings):
     """The table of a Hive metastore that lists the partitions of the directory. It needs
-    `pip install 'lakewarden[hive]'`.
+    the extra `hive`.
     """
 
     uri: str = Field(pattern=URIS, examples=["thrift://metastore:9083"])

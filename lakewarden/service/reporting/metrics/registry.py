@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Info, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Info, ProcessCollector, disable_created_metrics
 
 import lakewarden
 from lakewarden.executors.contract import WorkerEnd
@@ -49,6 +49,7 @@ class Metrics(Listeners):
         Info("lakewarden_build", "The version of Lakewarden that runs.", registry=self.registry).info(
             {"version": lakewarden.__version__}
         )
+        ProcessCollector(registry=self.registry)  # of the daemon's process: its workers and their JVMs are others
         self._failures = WriterFailures(limit=table_series)
         self._table_series = table_series
         self._hooks = self._counter("lakewarden_hooks", "Commit hooks that were received.", "sender", "result")

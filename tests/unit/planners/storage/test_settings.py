@@ -168,7 +168,7 @@ def test_a_client_that_is_not_installed_is_named_with_what_brings_it(monkeypatch
     """Each store needs an extra."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for location, extra in {"gs://lake/t": "gcs", "s3://lake/t": "s3", "abfss://c@a/t": "azure"}.items():
-        with pytest.raises(PermanentError, match=rf"obstore: pip install 'lakewarden\[{extra}\]'"):
+        with pytest.raises(PermanentError, match=rf"obstore: pip install '\.\[{extra}\]'"):
             Storages().of(location).stamp(location)
 
 

@@ -50,7 +50,7 @@ def test_a_driver_that_is_missing_is_named_with_what_brings_it(tmp_path: Path, m
     for module in ("lakewarden.service.store.sql.postgres", "lakewarden.planners.postgres_connection"):
         monkeypatch.delitem(sys.modules, module, raising=False)
 
-    with pytest.raises(PermanentError, match=r"database.url needs PostgreSQL's driver: pip install 'lakewarden\[post"):
+    with pytest.raises(PermanentError, match=r"database.url needs PostgreSQL's driver: pip install '\.\[post"):
         open_store(POSTGRES, data_dir=tmp_path)
 
     assert list(tmp_path.iterdir()) == []

@@ -59,7 +59,7 @@ class PathsCatalog(Settings):
 
 class HiveCatalog(Settings):
     """`type: hive`: the Hudi tables of a Hive metastore, named `<database>.<table>`. The views `_ro` and `_rt` of one
-    table are that table. It needs `pip install 'lakewarden[hive]'`.
+    table are that table. It needs the extra `hive`.
     """
 
     type: Literal["hive"]

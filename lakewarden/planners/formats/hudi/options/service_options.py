@@ -255,7 +255,7 @@ class SavepointOptions(Settings):
 
 class CatalogSyncOptions(Settings):
     """A Hive metastore stops listing partitions that were deleted from the table, by Lakewarden's ttl or by a writer.
-    Nothing else in its entry is changed. It needs `pip install 'lakewarden[hive]'`.
+    Nothing else in its entry is changed. It needs the extra `hive`.
     """
 
     uri: str | None = Field(default=None, pattern=URIS, examples=["thrift://metastore:9083"])

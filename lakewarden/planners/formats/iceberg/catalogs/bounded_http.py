@@ -18,7 +18,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from lakewarden.planners.formats.iceberg.catalogs.settings import SigV4
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, installing
 
 MOST_BYTES = 64 * 2**20
 """The most bytes of one answer, inflated. It is also the most for all answers of a listing together: the names of a
@@ -150,8 +150,7 @@ def signer(settings: SigV4, *, catalog: str) -> Sign:
     """
     if importlib.util.find_spec("botocore") is None:
         raise PermanentError(
-            f"the catalog {catalog} is asked with signed requests (sigv4), which needs botocore: "
-            "pip install 'lakewarden[sigv4]'"
+            f"the catalog {catalog} is asked with signed requests (sigv4), which needs botocore: " + installing("sigv4")
         )
     from botocore.auth import SigV4Auth  # noqa: PLC0415 - an optional package
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - likewise

@@ -18,7 +18,7 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import (
     RestCatalog,
 )
 from lakewarden.planners.formats.iceberg.catalogs.vended.credentials import Vended
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, installing
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Listing, Storage
 from lakewarden.planners.storage.locations import canonical_location, named_in_catalog
@@ -249,4 +249,4 @@ def _opened(name: str, settings: Catalog, etags: Etags) -> OpenCatalog:
 def _require(name: str, *packages: str) -> None:
     missing = next((package for package in packages if importlib.util.find_spec(package) is None), None)
     if missing is not None:
-        raise PermanentError(f"the catalog {name} needs {missing}: pip install 'lakewarden[iceberg]'")
+        raise PermanentError(f"the catalog {name} needs {missing}: {installing('iceberg')}")

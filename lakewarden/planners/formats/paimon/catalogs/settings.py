@@ -83,7 +83,7 @@ class FilesystemCatalog(PaimonCatalog):
 
 
 class HiveCatalog(PaimonCatalog):
-    """`type=hive`: a Hive metastore. It needs `pip install 'lakewarden[hive]'`."""
+    """`type=hive`: a Hive metastore. It needs the extra `hive`."""
 
     type: Literal["hive"]
 

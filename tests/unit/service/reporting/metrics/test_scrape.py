@@ -127,12 +127,13 @@ def test_pending_instants_have_an_age_and_runs_a_place(tmp_path: Path) -> None:
 
 
 def test_the_names_follow_the_rules_of_prometheus(tmp_path: Path) -> None:
-    """One prefix, base units, `_total` for counters and for nothing else, and a help text for each metric. A parser
-    reads the whole text.
+    """Metrics of Lakewarden have one prefix, base units, `_total` for counters and for nothing else, and a help text.
+    A parser reads the whole text.
     """
     scraped = Scraped(tmp_path, table_series=2)
     scraped.harness.for_a_while()
-    families = list(text_string_to_metric_families(scraped.text()))
+    every = list(text_string_to_metric_families(scraped.text()))
+    families = [family for family in every if not family.name.startswith("process_")]  # the client library names them
     assert len(families) > 40
     wrong = []
     for family in families:
@@ -196,3 +197,10 @@ def test_a_service_in_quarantine_and_an_owned_tables_poll_interval_are_seen(tmp_
 
     assert scraped.value("lakewarden_table_service_quarantined", **where) == 1
     assert scraped.value("lakewarden_table_service_quarantined", table="trips", service="compaction") == 0
+
+
+def test_the_process_of_the_daemon_has_the_metrics_that_every_dashboard_knows(tmp_path: Path) -> None:
+    """They are memory, open files and processor time."""
+    text = Scraped(tmp_path, table_series=2).text()
+    for name in ("process_resident_memory_bytes", "process_open_fds", "process_cpu_seconds_total"):
+        assert re.search(rf"^{name} [0-9]", text, re.MULTILINE), name

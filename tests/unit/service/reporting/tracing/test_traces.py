@@ -120,7 +120,7 @@ def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     """With what to do. The daemon does not start: traces were asked for."""
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
     monkeypatch.delitem(sys.modules, "lakewarden.service.reporting.tracing", raising=False)
-    with ExitStack() as life, pytest.raises(PermanentError, match=r"pip install 'lakewarden\[otel\]'"):
+    with ExitStack() as life, pytest.raises(PermanentError, match=r"pip install '\.\[otel\]'"):
         traces_to(TraceSettings(endpoint="http://127.0.0.1:9/v1/traces"), SystemClock(), life)
 
 

@@ -96,5 +96,5 @@ def test_what_is_missing_is_named(rest: IcebergRest, monkeypatch: pytest.MonkeyP
     """The library that signs comes with an extra."""
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "botocore" else found(name))
-    with pytest.raises(PermanentError, match=r"pip install 'lakewarden\[sigv4\]'"):
+    with pytest.raises(PermanentError, match=r"pip install '\.\[sigv4\]'"):
         _opened(rest, **KEYS)
