@@ -5,13 +5,15 @@ it, and would commit what the rewrite has read.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
-from lakewarden.executors.contract import Ended, Granted, Outcome, Succeeded, Yielded
+from lakewarden.executors.contract import Ended, Granted, Lost, Outcome, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service, Step
 from tests.integration.executors.deleting_orders import Deleting
 from tests.integration.executors.test_hudi_clustering import AT_ONCE, ONE_FILE_FOR_EACH_BATCH
@@ -93,7 +95,7 @@ def _remember(table: _Undone) -> dict[str, str]:
 def test_rows_of_a_write_that_was_rolled_back_do_not_return_by_a_compaction(
     driver: Driver, table: _Undone, tmp_path: Path, conf: Mapping[str, str]
 ) -> None:
-    """The compaction has read them already. Its plan is made anew."""
+    """The compaction has read them already. Its plan is withdrawn, because a writer that compacts would fail by it."""
     table = dataclasses.replace(table, path=tmp_path / "undone", conf=conf, expected={}, versions=0)
     table.write()
     table.write(keys=3)
@@ -105,13 +107,47 @@ def test_rows_of_a_write_that_was_rolled_back_do_not_return_by_a_compaction(
     assert "was rolled back since plan" in outcome.reason
     table.expected = before
     table.check_rows()
-    ended = driver.carry_out(table, Service.COMPACTION, instant=next(iter(table.plans_of(Service.COMPACTION))))
-    assert isinstance(ended, Succeeded if conf else Yielded)  # the old log files are still there, and say it themselves
-    if not conf:
-        assert table.plans_of(Service.COMPACTION) == set()
-        assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
+    assert table.plans_of(Service.COMPACTION) == set()
+    assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
     table.check_rows()
     table.write(keys=3)
+    table.check_rows()
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("conf", [{}, OLD], ids=["v9", "v6"])
+def test_a_kill_before_the_plan_of_an_undone_write_is_withdrawn_loses_no_row(
+    driver: Driver, table: _Undone, tmp_path: Path, worker_faults: Path, conf: Mapping[str, str]
+) -> None:
+    """The plan stays, and the next run withdraws it."""
+    table = dataclasses.replace(table, path=tmp_path / "undone", conf=conf, expected={}, versions=0)
+    table.write()
+    table.write(keys=3)
+    before, told = _remember(table), tmp_path / "told"
+    worker_faults.write_text(
+        json.dumps([{"point": "withdrawing", "act": "hold", "service": "compaction", "told": str(told)}])
+    )
+    try:
+        run = driver.submit(table, Service.COMPACTION)
+        driver.advance(run, to=Step.COMMIT)
+        table.undo_the_last_write()
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        eventually(told.exists)
+        worker = psutil.Process(driver.pool._owner[run].process.pid)
+        for process in [*worker.children(recursive=True), worker]:
+            process.kill()
+        driver.next(run, Lost)
+    finally:
+        worker_faults.unlink()
+        told.unlink(missing_ok=True)
+    driver.until_ready()
+    table.expected = before
+    table.check_rows()
+
+    plan = next(iter(table.plans_of(Service.COMPACTION)))
+    if isinstance(driver.carry_out(table, Service.COMPACTION, instant=plan), Yielded):
+        assert table.plans_of(Service.COMPACTION) == set()
+        assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
     table.check_rows()
 
 
