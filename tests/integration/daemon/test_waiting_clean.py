@@ -88,7 +88,7 @@ def test_updates_survive_while_a_clean_waits_for_its_approval(
     assert table.plans_of(Service.CLEAN)
     daemon.kill_worker_jvm()
     told.unlink()
-    asked = daemon.until(lambda: [one for one in daemon.runs("clean")[:-1] if one["state"] == "CANCELLED"])[0]
+    asked = daemon.until(lambda: [one for one in daemon.runs("clean")[:-1] if one["state"] == "YIELDED"])[0]
 
     (shown,) = daemon.get("/v1/approvals")["items"]
     assert asked["reason"]

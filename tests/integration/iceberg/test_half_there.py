@@ -397,7 +397,7 @@ def _asked_for(daemon: DaemonProcess, service: str) -> dict[str, Any]:
     """Ask for a run as soon as nothing blocks it, and return how it ended."""
     asked = f"/v1/tables/sales.orders/services/{service}/runs"
     daemon.until(lambda: daemon.post(asked).status_code == 202)
-    daemon.until(lambda: daemon.runs(service)[0]["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"})
+    daemon.until(lambda: daemon.runs(service)[0]["state"] in {"SUCCEEDED", "FAILED", "YIELDED"})
     return daemon.runs(service)[0]
 
 

@@ -88,7 +88,7 @@ def test_an_approval_of_a_withdrawn_plan_covers_no_commit_that_was_to_be_kept(pl
     approvals = Approvals(store=MemoryStore(), clock=ManualClock())
     approvals.ask(TABLE, RUN, WITHDRAWN, VIEW)
     assert approvals.waiting(TABLE, RUN.service, VIEW) is not None
-    assert approvals.shown(TABLE.id, RUN.service) == "5 files, 0 partitions, retains from 00000020"
+    assert approvals.shown(TABLE.id, RUN.service) == "5 files for good; everything from commit 00000020 on stays"
     assert approvals.retained(RUN) is None
     approvals.give(TABLE.id, RUN.service, by="ada")
 

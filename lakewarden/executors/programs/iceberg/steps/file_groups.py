@@ -25,7 +25,7 @@ from lakewarden.planners.formats.iceberg.rewriting.groups import (
     split_size,
 )
 from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, Thresholds, planner_options
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Step
 from lakewarden.planners.storage.content import read_ahead
 
@@ -102,6 +102,7 @@ class FieldIds:
     def __init__(self, table: OpenTable) -> None:
         self._table = table
         self._looked_at: dict[int, str] = {}
+        self._unreadable: dict[int, LakewardenError] = {}
 
     @property
     def lacking(self) -> frozenset[int]:
@@ -109,33 +110,45 @@ class FieldIds:
         return frozenset(key for key, path in self._looked_at.items() if path)
 
     def lack_in(self, groups: Iterable[FileGroup]) -> bool:
-        """Whether files of these groups have no ids. Raises TemporaryError and PermanentError."""
+        """Whether files of these groups have no ids. A file that cannot be read fails its own group, when that is
+        written: see `require_read`.
+        """
         with translated(Step.PLAN):
             if _NAME_MAPPING in dict(self._table.java.properties()):
                 return False
         tasks = {str(key): group.tasks[key] for group in groups for key in group.known.keys}
         new = [key for key in tasks if int(key) not in self._looked_at]
-        self._looked_at.update((int(key), path) for key, path in read_ahead(new, lambda key: self._without(tasks[key])))
+        read = read_ahead(new, lambda key: self._without(int(key), tasks[key]))
+        self._looked_at.update((int(key), path) for key, path in read)
         return any(self._looked_at[int(key)] for key in tasks)
 
-    def _without(self, task: Any) -> str:
-        """Return the path of a file without ids. Empty if it has some."""
-        iceberg = self._table.jvm.org.apache.iceberg
-        kinds = {"PARQUET": iceberg.parquet.ParquetUtil.fileMetrics, "ORC": iceberg.orc.OrcMetrics.fromInputFile}
+    def require_read(self, group: Group) -> None:
+        """Raise the error of the first file of a group that could not be read for its ids."""
+        for key in group.keys:
+            if key in self._unreadable:
+                raise self._unreadable[key]
+
+    def _without(self, key: int, task: Any) -> str:
+        """Return the path of a file without ids. Empty if it has some, or if it cannot be read."""
         path, kind = str(task.file().location()), str(task.file().format())
         try:
             with translated(Step.PLAN):
-                file = self._table.java.io().newInputFile(path)
-                if kind == "AVRO":
-                    read = iceberg.avro.Avro.read(file).project(self._table.java.schema()).build()
-                    return "" if _HAS_AN_ID.search(str(read.getMetadata()["avro.schema"])) else path
-                config, empty = iceberg.MetricsConfig.getDefault(), iceberg.mapping.NameMapping.empty()
-                metrics = kinds[kind](file, config, empty)
-                return path if metrics.recordCount() and metrics.columnSizes().isEmpty() else ""
-        except PermanentError as error:
+                return "" if self._has_ids(path, kind) else path
+        except (TemporaryError, PermanentError) as error:
             if _ORC_WITHOUT_IDS in str(error):
                 return path
-            raise
+            self._unreadable[key] = error
+            return ""
+
+    def _has_ids(self, path: str, kind: str) -> bool:
+        iceberg = self._table.jvm.org.apache.iceberg
+        file = self._table.java.io().newInputFile(path)
+        if kind == "AVRO":
+            read = iceberg.avro.Avro.read(file).project(self._table.java.schema()).build()
+            return _HAS_AN_ID.search(str(read.getMetadata()["avro.schema"])) is not None
+        kinds = {"PARQUET": iceberg.parquet.ParquetUtil.fileMetrics, "ORC": iceberg.orc.OrcMetrics.fromInputFile}
+        metrics = kinds[kind](file, iceberg.MetricsConfig.getDefault(), iceberg.mapping.NameMapping.empty())
+        return not metrics.recordCount() or not metrics.columnSizes().isEmpty()
 
     def figures(self) -> Mapping[str, str]:
         """Return what the run tells of the files that are left out."""

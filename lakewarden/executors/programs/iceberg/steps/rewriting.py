@@ -154,12 +154,19 @@ class Writing:
     """
 
     def __init__(
-        self, table: OpenTable, groups: Sequence[MadeGroup], make_runner: MakeRunner, *, goes_on: bool
+        self,
+        table: OpenTable,
+        groups: Sequence[MadeGroup],
+        make_runner: MakeRunner,
+        field_ids: FieldIds,
+        *,
+        goes_on: bool,
     ) -> None:
         self.written: list[MadeGroup] = []
         self.failures: list[Exception] = []
         self.stopped = False
         self._table = table
+        self._field_ids = field_ids
         self._goes_on = goes_on
         self._groups = tuple(groups)
         with translated(Step.PLAN):  # an error here occurs again at every try
@@ -173,6 +180,7 @@ class Writing:
         self.failures, self.stopped = errors.failures, errors.stopped
 
     def _write(self, group: MadeGroup) -> None:
+        self._field_ids.require_read(group.known)
         with translated(Step.EXECUTE):
             self._table.jvm.org.apache.spark.sql.SparkSession.setActiveSession(self._session)
             group.java.setOutputFiles(self._runner.rewrite(group.java))
@@ -305,7 +313,8 @@ class RewriteSteps(ABC):
         """Write the new files without committing them. If a group fails, raise its error. With partial progress, raise
         it only if no group was written.
         """
-        writing = Writing(self._table, self._chosen, self._make_runner, goes_on=self._options.partial_progress)
+        goes_on = self._options.partial_progress
+        writing = Writing(self._table, self._chosen, self._make_runner, self._field_ids, goes_on=goes_on)
         try:
             writing.carry_out(at_a_time=self._options.max_concurrent_groups)
         finally:
