@@ -114,16 +114,17 @@ class ActiveRunExplanation(TypedDict):
 class ApprovalBody(TypedDict):
     """A deletion that waits until a person approves it (`approved_by`).
 
-    `files` and `partitions` would be deleted for good; `deletes` says it in words. `files_in_table` is null if
-    the files were not counted. It waits because it is beyond the budget of its table, because it is the `first`
-    clean of the table, or because the policy keeps less than was kept before: `shorter` says what. Everything
-    from the commit `retained` on stays. It is null if the plan did not say it, or if the plan itself waits as
-    `instant`.
+    `files`, `bytes`, `partitions` and `versions` would be deleted for good; `deletes` says it in words. A figure
+    is null if it was not counted. It waits because it is beyond the budget of its table, because it is the
+    `first` clean of the table, or because the policy keeps less than was kept before: `shorter` says what.
+    Everything from the commit `retained` on stays. It is null if the plan did not say it, or if the plan itself
+    waits as `instant`.
     """
 
     approved_at: str | None
     approved_by: str | None
     asked_at: str
+    bytes: int | None
     deletes: str
     files: int
     files_in_table: int | None
@@ -134,22 +135,25 @@ class ApprovalBody(TypedDict):
     service: str
     shorter: str | None
     table: str
+    versions: int | None
 
 
 class ApprovalExplanation(TypedDict):
     """A deletion that waits for an operator since `asked_at`. It cannot be undone. `deletes` says it in words.
 
-    `files` of `files_in_table` (null: they were not counted) and whole `partitions` are deleted. `instant` is its
-    plan, if that waits on the timeline. Otherwise an approved deletion is planned anew, and deletes no more than
-    this.
+    `files` of `files_in_table`, whole `partitions` and `versions` are deleted (null: not counted). `instant` is
+    its plan, if that waits on the timeline. Otherwise an approved deletion is planned anew, and deletes no more
+    than this.
     """
 
     asked_at: str
+    bytes: int | None
     deletes: str
     files: int
     files_in_table: int | None
     instant: str | None
     partitions: int
+    versions: int | None
 
 
 class ApprovalPage(TypedDict):

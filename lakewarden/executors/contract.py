@@ -71,6 +71,8 @@ class Assignment:
 class Plan:
     """What a run is going to do: sizes in file groups, bytes, files, partitions and (archived) instants.
 
+    `bytes_to_delete` and `versions_to_delete` (snapshots that go) are shown to people. None: they were not counted.
+
     `instant` is its plan on the timeline. None for a service that puts none there. Then the timeline shows how the run
     ended only if its commit bears the run's name (Iceberg's rewrites). Else (Hudi's archive) the service runs again
     when it is due. `files_to_delete` and `partitions_to_delete` are compared with the table's deletion budget.
@@ -86,6 +88,8 @@ class Plan:
     bytes: int | None = None
     files_to_delete: int | None = None
     partitions_to_delete: int | None = None
+    bytes_to_delete: int | None = None
+    versions_to_delete: int | None = None
     files_in_table: int | None = None
     instants: int | None = None
     ends_with_run: bool = False

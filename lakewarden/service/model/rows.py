@@ -7,6 +7,7 @@ from datetime import datetime
 
 from lakewarden.planners.model.decision import OTHER, Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun, remedy_of
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.printable import size
 from lakewarden.planners.model.table import TableId
 
 
@@ -56,9 +57,9 @@ class DecisionRow:
 class ApprovalRow:
     """A deletion that was shown to operators, and the operator who has approved it, if any.
 
-    `files` and `partitions` would be deleted. `files_in_table` were counted in the table with this `identity`. It is
-    shown because it is beyond the budget, because it is the `first` of the table, or because its policy keeps less than
-    was kept before (`shorter` says it).
+    `files`, `bytes`, `partitions` and `versions` would be deleted. `files_in_table` were counted in the table with this
+    `identity`. It is shown because it is beyond the budget, because it is the `first` of the table, or because its
+    policy keeps less than was kept before (`shorter` says it).
 
     `instant` is the plan, if it waits on the timeline. Else an approved deletion is planned anew. It then keeps
     everything from the commit `retained` on; None if the plan that was shown did not say it.
@@ -77,15 +78,21 @@ class ApprovalRow:
     first: bool = False
     shorter: str | None = None
     retained: str | None = None
+    bytes: int | None = None
+    versions: int | None = None
 
     @property
     def deletes(self) -> str:
-        """Return what is deleted, in words: "30 of 36 files for good; everything from commit 20260301 on stays"."""
+        """Return what is deleted, in words: "30 of 36 files (2.0 KiB) for good; everything from commit 20260301 on
+        stays".
+        """
         of = "" if self.files_in_table is None else f" of {self.files_in_table:,}"
         files = "1 file" if self.files == 1 and not of else f"{self.files:,}{of} files"
         partitions = f" and {self.partitions:,} partition{'s'[: self.partitions - 1]}" if self.partitions else ""
+        size_in_words = "" if self.bytes is None else f" ({size(self.bytes)})"
+        versions = "" if not self.versions else f"; {self.versions:,} version{'s'[: self.versions - 1]} of the table go"
         stays = "" if self.retained is None else f"; everything from commit {self.retained} on stays"
-        return f"{files}{partitions} for good{stays}"
+        return f"{files}{size_in_words}{partitions} for good{versions}{stays}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

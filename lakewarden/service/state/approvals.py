@@ -68,6 +68,8 @@ class Approvals:
                 first=self._is_first(table, run),
                 shorter=self._shorter(table, run, view),
                 retained=plan.retained if plan.ends_with_run else None,
+                bytes=plan.bytes_to_delete,
+                versions=plan.versions_to_delete,
             )
         )
 

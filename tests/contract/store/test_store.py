@@ -615,6 +615,8 @@ QUESTION = ApprovalRow(
     files_in_table=53_000,
     partitions=0,
     asked_at=NOW,
+    bytes=5 * 2**40,
+    versions=70,
 )
 
 

@@ -60,6 +60,7 @@ def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders
     """The plan counts the files. Nothing is deleted before the commit is granted, nor if it is refused."""
     driver.carry_out(orders, Service.COMPACTION)
     before = orders.data_files()
+    sizes = {path.name: path.stat().st_size for path in orders.path.glob("p*/*")}
     run = driver.submit(orders, Service.CLEAN, largest_share=0, **NEWEST_ONLY)
     plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
@@ -76,7 +77,9 @@ def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders
     driver.pool.answer(anew, Step.COMMIT, Granted())
 
     assert isinstance(driver.next(anew, Ended).outcome, Succeeded)
-    assert len(before - orders.data_files()) == plan.files_to_delete
+    gone = before - orders.data_files()
+    assert len(gone) == plan.files_to_delete
+    assert sum(sizes[name] for name in gone) == plan.bytes_to_delete
 
 
 def test_an_approved_clean_deletes_the_files_that_were_shown_whatever_was_committed_since(

@@ -76,9 +76,11 @@ def test_exactly_the_files_go_that_iceberg_would_delete_and_every_snapshot_that_
         gone_by_iceberg = before - table.on_disk()
     assert any(path.endswith(".parquet") for path in gone_by_iceberg)
 
+    of_rows = sum(Path(path).stat().st_size for path in gone_by_iceberg if path.endswith(".parquet"))
     run = driver.submit(table, Service.CLEAN, largest_share=0, **EVERYTHING)
     plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
+    assert (plan.bytes_to_delete, plan.versions_to_delete) == (of_rows, len(expired))
     assert table.on_disk() == before
     driver.pool.answer(run, Step.COMMIT, Granted())
     outcome = driver.next(run, Ended).outcome

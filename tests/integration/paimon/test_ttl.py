@@ -100,6 +100,7 @@ def test_expired_partitions_are_dropped_by_one_snapshot_and_no_other_row_goes(
     plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert (plan.partitions_to_delete, plan.files_in_table) == (2, live)
+    assert plan.bytes_to_delete
     driver.pool.answer(run, Step.COMMIT, Granted())
     outcome = driver.next(run, Ended).outcome
     assert isinstance(outcome, Succeeded)

@@ -86,6 +86,7 @@ class ObjectOrphansSteps:
         return Plan(
             instant=None,
             files_to_delete=len(self._chosen),
+            bytes_to_delete=sum(file.size for file in self._chosen.values()),
             files_in_table=max(files, len(self._chosen)),
         )
 
@@ -213,6 +214,7 @@ class OrphansSteps:
         return Plan(
             instant=None,
             files_to_delete=len(self._chosen),
+            bytes_to_delete=sum(file.size for file in self._chosen.values()),
             files_in_table=max(files, len(self._chosen)),
         )
 

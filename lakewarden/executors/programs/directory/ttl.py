@@ -106,6 +106,7 @@ class TtlSteps:
             instant=None,
             partitions_to_delete=len(self._chosen),
             files_to_delete=sum(map(len, self._chosen.values())),
+            bytes_to_delete=sum(file.size for part in self._chosen.values() for file in part.values()),
             files_in_table=sum(folder.files for folder in folders.values()),
         )
 

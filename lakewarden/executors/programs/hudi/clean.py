@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakewarden.executors.contract import Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, clean_plan, clean_size, program, retained_by
+from lakewarden.executors.programs.hudi.client.opened import (
+    OpenTable,
+    clean_paths,
+    clean_plan,
+    clean_size,
+    program,
+    retained_by,
+)
 from lakewarden.executors.programs.hudi.steps.slices import schedule_clean
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
@@ -17,6 +25,7 @@ from lakewarden.planners.formats.hudi.metadata.plans import HudiPlan
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, CleanPolicy
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State, Step
+from lakewarden.planners.storage.content import bytes_of
 
 
 def settings(options: CleanOptions) -> dict[str, str]:
@@ -71,12 +80,14 @@ class CleanSteps:
                 return None
         plans = [clean_plan(self._table.assignment, instant, self._table.storage) for instant in instants]
         files = sum(plan.files_to_delete or 0 for plan in plans)
+        paths = [clean_paths(self._table.assignment, instant, self._table.storage) for instant in instants]
         retained = [retained_by(self._table.assignment, instant, self._table.storage) for instant in instants]
         return replace(
             plans[0],
             ends_with_run=instants == self._ours,
             retained=None if None in retained else max(filter(None, retained)),
             files_to_delete=files,
+            bytes_to_delete=bytes_of(itertools.chain(*paths), self._table.storage),
             partitions_to_delete=sum(plan.partitions_to_delete or 0 for plan in plans),
             files_in_table=self._files_in_table(files, begun=any(clean.state is State.INFLIGHT for clean in pending)),
         )

@@ -52,6 +52,7 @@ class TtlSteps:
             instant=None,
             partitions_to_delete=len(expired),
             files_to_delete=files,
+            bytes_to_delete=sum(partition.bytes for partition in expired),
             files_in_table=self._table.files_if_asked(files),
         )
 

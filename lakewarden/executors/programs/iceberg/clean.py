@@ -133,7 +133,13 @@ class CleanSteps:
         """Return the plan for the daemon. The budget counts data files, because those hold rows."""
         require_no_copy(self._table, metadata)
         in_table = files_if_asked(self._table, metadata, unneeded=plan.data_files)
-        return Plan(instant=plan.instant, files_to_delete=plan.data_files, files_in_table=in_table)
+        return Plan(
+            instant=plan.instant,
+            files_to_delete=plan.data_files,
+            bytes_to_delete=PlanStore.of(self._table, metadata).bytes_of(plan, FileKind.CONTENT),
+            versions_to_delete=len(plan.snapshots),
+            files_in_table=in_table,
+        )
 
     def _may_expire(self, metadata: TableMetadata, *, among: ChosenSnapshots | None = None) -> ChosenSnapshots:
         """Return what may expire now: of all snapshots and names, or of those that were chosen before (`among`)."""

@@ -146,7 +146,8 @@ class OrphansSteps:
         """
         files = plan.files + plan.left_over
         in_table = files_if_asked(self._table, metadata, unneeded=files)
-        return Plan(instant=plan.instant, files_to_delete=files, files_in_table=in_table)
+        size = None if plan.left_over else PlanStore.of(self._table, metadata).bytes_of(plan)
+        return Plan(instant=plan.instant, files_to_delete=files, bytes_to_delete=size, files_in_table=in_table)
 
 
 @dataclass(kw_only=True, slots=True)

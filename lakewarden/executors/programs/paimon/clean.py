@@ -33,6 +33,7 @@ from lakewarden.planners.formats.paimon.options.table_options import PaimonTable
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.content import bytes_of
 
 _MOST_SNAPSHOTS = 1_000_000
 _LEAST_REST = timedelta(minutes=1)
@@ -93,7 +94,13 @@ class CleanSteps:
             why = "" if retention.held_by is None else f": {retention.held_by} holds them"
             rest = None if retention.next_at is None else max(_LEAST_REST, retention.next_at - self._table.clock.now())
             return NothingToDo(reason=f"no snapshot may expire{why}", again=rest)
-        return Plan(instant=None, files_to_delete=chosen.data, files_in_table=chosen.there.files)
+        return Plan(
+            instant=None,
+            files_to_delete=chosen.data,
+            bytes_to_delete=bytes_of(chosen.there.found.values(), self._table.storage),
+            versions_to_delete=len(chosen.expiring),
+            files_in_table=chosen.there.files,
+        )
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""

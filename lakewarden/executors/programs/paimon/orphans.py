@@ -94,6 +94,7 @@ class OrphansSteps:
             return Plan(
                 instant=None,
                 files_to_delete=len(self._chosen.files),
+                bytes_to_delete=sum(file.size for file in self._chosen.files),
                 files_in_table=max(listing.files, len(self._chosen.files)),
             )
         self._complete()

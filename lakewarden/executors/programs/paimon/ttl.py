@@ -61,7 +61,7 @@ class TtlSteps:
             partitions_to_delete=len(chosen),
             files_to_delete=sum(partition.files for partition in chosen),
             files_in_table=look.facts.holdings.files,
-            bytes=sum(partition.bytes for partition in chosen),
+            bytes_to_delete=sum(partition.bytes for partition in chosen),
         )
 
     def execute(self, plan: Plan) -> None:

@@ -30,9 +30,9 @@ class ApprovalRequest(BaseModel):
 class ApprovalBody(BaseModel):
     """A deletion that waits until a person approves it (`approved_by`).
 
-    `files` and `partitions` would be deleted for good; `deletes` says it in words. `files_in_table` is null if the
-    files were not counted. It waits because it is beyond the budget of its table, because it is the `first` clean of
-    the table, or because the policy keeps less than was kept before: `shorter` says what. Everything from the commit
+    `files`, `bytes`, `partitions` and `versions` would be deleted for good; `deletes` says it in words. A figure is
+    null if it was not counted. It waits because it is beyond the budget of its table, because it is the `first` clean
+    of the table, or because the policy keeps less than was kept before: `shorter` says what. Everything from the commit
     `retained` on stays. It is null if the plan did not say it, or if the plan itself waits as `instant`.
     """
 
@@ -48,6 +48,8 @@ class ApprovalBody(BaseModel):
     first: bool
     shorter: str | None
     retained: str | None
+    bytes: int | None
+    versions: int | None
     deletes: str
 
 

@@ -148,14 +148,16 @@ class ForecastExplanation(BaseModel):
 class ApprovalExplanation(BaseModel):
     """A deletion that waits for an operator since `asked_at`. It cannot be undone. `deletes` says it in words.
 
-    `files` of `files_in_table` (null: they were not counted) and whole `partitions` are deleted. `instant` is its plan,
-    if that waits on the timeline. Otherwise an approved deletion is planned anew, and deletes no more than this.
+    `files` of `files_in_table`, whole `partitions` and `versions` are deleted (null: not counted). `instant` is its
+    plan, if that waits on the timeline. Otherwise an approved deletion is planned anew, and deletes no more than this.
     """
 
     deletes: str
     files: int
+    bytes: int | None
     files_in_table: int | None
     partitions: int
+    versions: int | None
     instant: str | None
     asked_at: datetime
 

@@ -201,6 +201,8 @@ approvals = Table(
     Column("first", Boolean, nullable=False, server_default=false()),
     Column("shorter", Words),
     Column("retained", String(64)),
+    Column("bytes", BigInteger),
+    Column("versions", Integer),
 )
 
 rewrites = Table(

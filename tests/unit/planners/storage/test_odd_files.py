@@ -15,7 +15,7 @@ import pytest
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.storage.conditions import LocalConditions
-from lakewarden.planners.storage.content import FileTooLargeError
+from lakewarden.planners.storage.content import FileTooLargeError, bytes_of
 
 STORAGE = LocalStorage()
 
@@ -142,3 +142,16 @@ def test_too_little_memory_for_a_file_is_no_error_of_the_file(tmp_path: Path, mo
     monkeypatch.setattr(os, "stat", refuses)
     with pytest.raises(MemoryError):
         STORAGE.version(str(tmp_path))
+
+
+def test_the_bytes_of_files_are_counted_unless_that_takes_too_many_listings(tmp_path: Path) -> None:
+    """A file that is gone has none. A folder that is gone, or that is no folder, leaves the sum uncounted."""
+    for folder in range(101):
+        (tmp_path / f"p{folder}").mkdir()
+        (tmp_path / f"p{folder}" / "a.parquet").write_bytes(b"x" * folder)
+    files = [f"{tmp_path}/p{folder}/a.parquet" for folder in range(101)]
+    assert bytes_of([*files[:100], f"{tmp_path}/p0/gone.parquet"], STORAGE) == sum(range(100))
+    assert bytes_of(files, STORAGE) is None
+    assert bytes_of([], STORAGE) == 0
+    assert bytes_of([f"{tmp_path}/gone/a.parquet"], STORAGE) is None
+    assert bytes_of([f"{files[0]}/a.parquet"], STORAGE) is None

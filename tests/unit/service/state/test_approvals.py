@@ -65,7 +65,14 @@ def test_an_approval_of_a_plan_without_an_instant_ends_after_a_day() -> None:
     assert approvals.missing(TABLE, RUN, SHOWN, VIEW) is not None
 
 
-WITHDRAWN = Plan(instant="00000030", files_to_delete=5, ends_with_run=True, retained="00000020")
+WITHDRAWN = Plan(
+    instant="00000030",
+    files_to_delete=5,
+    bytes_to_delete=2048,
+    versions_to_delete=3,
+    ends_with_run=True,
+    retained="00000020",
+)
 
 
 def planned_anew(instant: str = "00000040", retained: str | None = "00000020", files: int = 5) -> Plan:
@@ -88,7 +95,9 @@ def test_an_approval_of_a_withdrawn_plan_covers_no_commit_that_was_to_be_kept(pl
     approvals = Approvals(store=MemoryStore(), clock=ManualClock())
     approvals.ask(TABLE, RUN, WITHDRAWN, VIEW)
     assert approvals.waiting(TABLE, RUN.service, VIEW) is not None
-    assert approvals.shown(TABLE.id, RUN.service) == "5 files for good; everything from commit 00000020 on stays"
+    assert approvals.shown(TABLE.id, RUN.service) == (
+        "5 files (2.0 KiB) for good; 3 versions of the table go; everything from commit 00000020 on stays"
+    )
     assert approvals.retained(RUN) is None
     approvals.give(TABLE.id, RUN.service, by="ada")
 

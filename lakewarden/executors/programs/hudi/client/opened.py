@@ -134,6 +134,18 @@ def clean_plan(assignment: Assignment, instant: str, storage: Storage) -> Plan:
     )
 
 
+def clean_paths(assignment: Assignment, instant: str, storage: Storage) -> Sequence[str]:
+    """Return where the files are that a pending clean deletes. Raises TemporaryError if its plan is unreadable."""
+    files = _requested(
+        assignment,
+        instant,
+        Action.CLEAN,
+        storage,
+        lambda chunks: [file for chunk in chunks for file in plans.clean_plan(chunk).files],
+    )
+    return [f"{assignment.location}/{file.partition}".rstrip("/") + f"/{file.name}" for file in files]
+
+
 def retained_by(assignment: Assignment, clean: str, storage: Storage) -> str | None:
     """Return from which commit on a pending clean leaves everything (`earliestInstantToRetain`). None if it counts
     versions of files, and so does not say it. Raises TemporaryError if its plan is unreadable.

@@ -45,6 +45,7 @@ from lakewarden.planners.formats.iceberg.metadata.parsing import Spelling, addre
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, State, Step
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.content import bytes_of
 from lakewarden.planners.storage.locations import by_key
 
 log = structlog.get_logger(__name__)
@@ -319,6 +320,11 @@ class PlanStore:
         """Yield the files in the list of a plan. Raises NotWholeError, at the end at the latest."""
         at = list_of(self.table.assignment.service, address_of(self.location), plan.run)
         return files_in(at, self.table.storage)
+
+    def bytes_of(self, plan: DeletionPlan, *kinds: FileKind) -> int | None:
+        """Return how many bytes the files of a plan have, those of some kinds or all. None if they were not counted."""
+        files = (file.path for file in self.read_list(plan) if not kinds or file.kind in kinds)
+        return bytes_of(map(address_of, files), self.table.storage)
 
     def to_carry_out(self, instant: str) -> tuple[PlanBeside, DeletionPlan, tuple[DeletableFile, ...]]:
         """Return the plans beside the table, the pending plan of this name, and its list.

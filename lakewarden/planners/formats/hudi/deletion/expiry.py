@@ -48,8 +48,8 @@ _A_YEAR = timedelta(days=366)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
-    """A partition's path, the number of its data files, and when the oldest and the newest of them were written (None:
-    not known).
+    """A partition's path, the number of its data files and their bytes, and when the oldest and the newest of them were
+    written (None: not known).
 
     They are times of files, not of commits. They include writes in flight, log files and copies. `shares_names`:
     writers without blocking would give a file group in it the same name again.
@@ -60,6 +60,7 @@ class Partition:
     written_at: datetime | None
     created_at: datetime | None
     shares_names: bool = False
+    bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,11 +156,13 @@ def confirm_expired(once: Partition, again: Partition) -> None:
 
 def partition_of(path: str, entries: Sequence[FileEntry]) -> Partition:
     """Return what a listing of a partition's folder shows."""
-    times = [entry.modified for entry in entries if not entry.is_folder and _NO_DATA.fullmatch(entry.name) is None]
+    files = [entry for entry in entries if not entry.is_folder and _NO_DATA.fullmatch(entry.name) is None]
+    times = [file.modified for file in files]
     has_times = bool(times) and min(times) > _NEVER
     return Partition(
         path=path,
-        files=len(times),
+        files=len(files),
+        bytes=sum(file.size for file in files),
         written_at=max(times) if has_times else None,
         created_at=min(times) if has_times else None,
         shares_names=any(bears_shared_name(entry.name) for entry in entries),

@@ -84,7 +84,7 @@ def test_parts_and_folders_of_parts_of_dead_jobs_are_deleted(tmp_path: Path) -> 
     assert seen.backlogs[Service.ORPHANS].files == 6
     assert "2 active" in seen.kind
     outcome, [plan] = run(tmp_path)
-    assert (plan.files_to_delete, plan.files_in_table) == (6, 6)
+    assert (plan.files_to_delete, plan.files_in_table, plan.bytes_to_delete) == (6, 6, size)
     assert isinstance(outcome, Succeeded), outcome
     assert (outcome.figures["files_deleted"], outcome.figures["folders_deleted"]) == (6, 4)
     assert outcome.figures["bytes_deleted"] == size

@@ -62,6 +62,7 @@ def test_a_partition_is_deleted_when_its_time_is_long_ago_and_counted_before(tmp
     size = sum(one.stat().st_size for one in tmp_path.glob("dt=2026-03-0[123]/*"))
     outcome, [plan] = run(tmp_path)
     assert (plan.partitions_to_delete, plan.files_to_delete, plan.files_in_table) == (3, 12, 12)
+    assert plan.bytes_to_delete == size
     assert isinstance(outcome, Succeeded)
     assert (outcome.figures["partitions_deleted"], outcome.figures["files_deleted"]) == (3, 12)
     assert outcome.figures["bytes_deleted"] == size > 0

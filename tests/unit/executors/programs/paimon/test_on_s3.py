@@ -68,8 +68,10 @@ def test_the_files_that_only_old_snapshots_have_are_deleted(written: TableOnS3) 
     steps = CleanSteps(written.opened(Service.CLEAN), NEWEST)
     plan = steps.plan()
     assert isinstance(plan, Plan)
-    assert (plan.files_to_delete, plan.files_in_table) == (8, 13)
+    assert (plan.files_to_delete, plan.files_in_table, plan.versions_to_delete) == (8, 13, 5)
     assert written.needed(1, 2, 3, 4, 5, 6) == written.paths()
+    gone = [path for path in written.paths() - written.needed(6) if "bucket-" in path]
+    assert plan.bytes_to_delete == sum(written.client.size(f"{written.location}/{path}") for path in gone)
     assert steps.commit(plan) == {"snapshots_expired": 5, "files_deleted": 8}
     assert written.paths() == written.needed(6)
     assert written.read("snapshot/EARLIEST") == "6"
