@@ -16,6 +16,7 @@ from tests.support.helm.kubernetes import ApiServer, running_api_server
 pytestmark = [pytest.mark.chart, pytest.mark.servers]
 
 STATEFUL_SET = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{RELEASE}"
+_CHOSEN = {"podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}
 CONFIG = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}"
 
 
@@ -71,7 +72,7 @@ def test_an_upgrade_is_taken_and_a_rollback_takes_it_back(cluster: ApiServer, re
     before, pod_before = release.config(), release.pod()
 
     values = yaml.safe_load(FULL.read_text())
-    del values["serviceMonitor"], values["prometheusRule"]  # their kinds are the operator's
+    del values["serviceMonitor"], values["prometheusRule"], values["httpRoute"]  # the kinds of operators
     release.put("upgrade", {**values, "data": {}})
     assert release.config()["daemon"]["drain"] == "120s"
     assert release.pod()["spec"]["terminationGracePeriodSeconds"] == 135
@@ -96,7 +97,9 @@ def test_the_pod_is_let_in_under_the_restricted_level(cluster: ApiServer, releas
     assert admitted.is_success, admitted.text
 
 
-@pytest.mark.parametrize("values", [{}, {"fixedUser": False}, {"fsGroup": False}], ids=["fixed", "chosen", "no group"])
+@pytest.mark.parametrize(
+    "values", [{}, _CHOSEN, {"podSecurityContext": {"fsGroup": None}}], ids=["fixed", "chosen", "no group"]
+)
 def test_the_pods_of_the_hooks_are_let_in_too(cluster: ApiServer, values: Mapping[str, Any]) -> None:
     """The Job that checks the configuration, and the pod of `helm test`."""
     rendered = Rendered(values)

@@ -59,12 +59,28 @@ def test_every_object_is_valid(schemas: Path, version: str) -> None:
     """Every value is set. The objects are valid on the oldest and the newest Kubernetes, without an unknown field."""
     full = yaml.safe_load(FULL.read_text())
     instead = {"serviceMonitor": {"enabled": False}, "podMonitor": {"enabled": True}}
-    for values in (full, full | instead, yaml.safe_load(POSTGRES.read_text()), {"fixedUser": False}):
+    for values in (
+        full,
+        full | instead,
+        yaml.safe_load(POSTGRES.read_text()),
+        {"podSecurityContext": {"runAsUser": None}},
+    ):
         rendered = Rendered(values, "--api-versions", "monitoring.coreos.com/v1")
         judged = _judged(rendered.text, schemas, version)
 
         assert judged.returncode == 0, judged.stdout + judged.stderr
         assert f"Valid: {len(rendered.objects)}, Invalid: 0, Errors: 0, Skipped: 0" in judged.stdout
+
+
+@pytest.mark.parametrize("group", ["serviceMonitor", "podMonitor", "prometheusRule"])
+def test_the_kinds_of_the_operator_are_rendered_with_a_warning_where_no_cluster_was_asked(group: str) -> None:
+    """`helm template` knows no cluster. With the kinds there is no warning."""
+    values = {group: {"enabled": True}}
+    unknown, known = Rendered(values), Rendered(values, "--api-versions", "monitoring.coreos.com/v1")
+
+    assert "# WARNING: this cluster is not known to have monitoring.coreos.com/v1" in unknown.text
+    assert "WARNING" not in known.text
+    assert unknown.objects == known.objects
 
 
 @pytest.mark.parametrize(

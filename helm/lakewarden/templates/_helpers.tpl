@@ -14,11 +14,18 @@ app.kubernetes.io/name: {{ include "lakewarden.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* The labels of an object: (list $ LABELS) with labels of its own. Those count before commonLabels, and the chart's before both. */}}
 {{- define "lakewarden.labels" -}}
-{{ include "lakewarden.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- $root := index . 0 -}}
+{{- $chart := printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" -}}
+{{- $fixed := dict "app.kubernetes.io/version" $root.Chart.AppVersion "app.kubernetes.io/managed-by" $root.Release.Service "helm.sh/chart" $chart -}}
+{{- toYaml (mergeOverwrite (dict) $root.Values.commonLabels (index . 1) $fixed (include "lakewarden.selectorLabels" $root | fromYaml)) -}}
+{{- end -}}
+
+{{/* The labels of a pod that no Service and no policy of the daemon selects: (list $ NAME LABELS). */}}
+{{- define "lakewarden.otherLabels" -}}
+{{- $root := index . 0 -}}
+{{- toYaml (mergeOverwrite (dict) $root.Values.commonLabels (index . 2) (dict "app.kubernetes.io/name" (index . 1) "app.kubernetes.io/instance" $root.Release.Name)) -}}
 {{- end -}}
 
 {{- define "lakewarden.serviceAccountName" -}}
@@ -40,14 +47,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "lakewarden.config" -}}
 {{- $name := include "lakewarden.fullname" . -}}
 {{- $scheme := ternary "https" "http" (not (not (dig "api" "tls" "" .Values.config))) -}}
+{{- $listen := dict "host" .Values.listenOn "port" 8080 -}}
 {{- $api := dict "public_url" (printf "%s://%s.%s.svc:8080" $scheme $name .Release.Namespace) -}}
 {{- if include "lakewarden.shared" . -}}
 {{- $_ := set $api "peer_url" (printf "%s://{hostname}.%s-management.%s.svc:8080" $scheme $name .Release.Namespace) -}}
 {{- end -}}
+{{- /* Pages are refused under a name that the daemon does not know. */ -}}
+{{- $hosts := dig "api" "allowed_hosts" list .Values.config -}}
+{{- if .Values.ingress.enabled -}}{{- range .Values.ingress.hosts -}}{{- $hosts = append $hosts .host -}}{{- end -}}{{- end -}}
+{{- if .Values.httpRoute.enabled -}}{{- $hosts = concat $hosts .Values.httpRoute.hostnames -}}{{- end -}}
+{{- if $hosts -}}{{- $_ := set $listen "allowed_hosts" (uniq $hosts) -}}{{- end -}}
 {{- $ours := dict
   "daemon" (dict "data_dir" "/var/lib/lakewarden" "drain" (printf "%ds" (int .Values.drainSeconds)))
   "access" (dict "authentication" "keys")
-  "api" (dict "host" .Values.listenOn "port" 8080)
+  "api" $listen
   "management" (dict "host" .Values.listenOn "port" 8081)
 -}}
 {{- $watch := ternary "0s" "30s" .Values.restartOnChange -}}
@@ -74,4 +87,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $needed = add $needed (mul (int (default 1 $profile.workers)) (add $each 500)) -}}
 {{- end -}}
 {{- $needed -}}
+{{- end -}}
+
+{{/* Not empty if a kind of the Prometheus operator is asked for, and the cluster is not known to have it. */}}
+{{- define "lakewarden.noOperator" -}}
+{{- if and (or .Values.serviceMonitor.enabled .Values.podMonitor.enabled .Values.prometheusRule.enabled) (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
+this cluster is not known to have monitoring.coreos.com/v1. An installation fails without the Prometheus operator. `helm template` asks no cluster: --api-versions monitoring.coreos.com/v1 tells it.
+{{- end -}}
+{{- end -}}
+
+{{/* The version of the operator's kinds, below a warning where they may not be there. */}}
+{{- define "lakewarden.operatorApi" -}}
+{{- with include "lakewarden.noOperator" . -}}
+# WARNING: {{ . }}
+{{ end -}}
+apiVersion: monitoring.coreos.com/v1
 {{- end -}}

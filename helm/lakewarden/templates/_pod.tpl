@@ -9,39 +9,16 @@
 {{- end -}}
 
 {{- define "lakewarden.placement" -}}
-{{- with .Values.image.pullSecrets }}
-imagePullSecrets:
-  {{- range . }}
-  - name: {{ . | quote }}
-  {{- end }}
+{{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" "hostAliases" "dnsConfig" }}
+{{- with get $.Values $field }}
+{{ toYaml (dict $field .) }}
 {{- end }}
-{{- with .Values.nodeSelector }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .Values.tolerations }}
-tolerations:
-  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{- define "lakewarden.podSecurity" -}}
-runAsNonRoot: true
-{{- if .Values.fixedUser }}
-runAsUser: 185
-runAsGroup: 0
-{{- if .Values.fsGroup }}
-fsGroup: 185
-fsGroupChangePolicy: OnRootMismatch
-{{- end }}
-{{- end }}
-seccompProfile: {type: RuntimeDefault}
-{{- end -}}
-
-{{- define "lakewarden.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{/* Not empty if the pod may run as another user than the image's. */}}
+{{- define "lakewarden.otherUser" -}}
+{{- if ne (int .Values.podSecurityContext.runAsUser) 185 -}}true{{- end -}}
 {{- end -}}
 
 {{/* The environment: what is said, Secrets by reference, and whatever else Kubernetes can put there. */}}

@@ -44,7 +44,7 @@ def values(database: str, *, tag: str = "1") -> dict[str, Any]:
         for number in range(TABLES)
     ]
     return {
-        "replicas": len(PODS),
+        "replicaCount": len(PODS),
         "minReadySeconds": int(LEASE / 3),
         "drainSeconds": 10,
         "image": {"repository": "lakewarden", "tag": tag},

@@ -71,8 +71,8 @@ def test_every_alert_leads_to_a_section_of_the_runbook() -> None:
     assert len({rule["alert"] for rule in RULES}) == len(RULES) >= 10
     for rule in RULES:
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
-        page, anchor = rule["annotations"]["runbook_url"].split("#")
+        assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+        page, anchor = rule["annotations"]["runbook"].split("#")
         assert (page, anchor in anchors) == ("docs/runbook.md", True), rule["alert"]
 
 
@@ -87,6 +87,12 @@ def test_every_alert_has_an_example_that_fires() -> None:
 def test_the_dashboard_is_what_the_code_says() -> None:
     """After a panel was added or changed, `python -m deploy.dashboard` writes the file anew."""
     assert dashboard.FILE.read_text() == dashboard.text()
+
+
+def test_the_alerts_and_the_dashboard_also_lie_in_deploy() -> None:
+    """They are links to the files of the chart, so no copy can differ."""
+    for file in (ALERTS, dashboard.FILE):
+        assert (ROOT / "deploy" / file.name).resolve() == file
 
 
 def test_no_panel_of_the_dashboard_lies_on_another_one() -> None:

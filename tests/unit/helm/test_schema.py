@@ -47,7 +47,7 @@ def test_every_value_is_described() -> None:
 
 
 def _leaves(values: object, at: str = "") -> list[tuple[str, object]]:
-    """Return every value by its path. An empty group and the resources count as values themselves."""
-    if not isinstance(values, dict) or not values or at == "resources":
+    """Return every value by its path. An empty group and what Kubernetes defines count as values themselves."""
+    if not isinstance(values, dict) or not values or at == "resources" or at.endswith(("ecurityContext", "Probe")):
         return [(at, values)]
     return [leaf for key, value in values.items() for leaf in _leaves(value, f"{at}.{key}" if at else key)]
