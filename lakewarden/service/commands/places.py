@@ -162,13 +162,18 @@ def catalogs_at(place: str) -> list[ConfiguredCatalog]:
 def _in_catalogs(
     place: str, catalogs: Sequence[ConfiguredCatalog], settings: SearchSettings, *, pattern: str = "*"
 ) -> Iterator[Table | UnreadLine]:
+    """Yield the tables of catalogs at one place. A format that has nothing there is left out, if another one has."""
+    listed, failed = [], []
     for catalog in catalogs:
         storage = settings.storages.of(f"catalog://{catalog.name}/any")
         try:
-            listing = catalog.format.tables_in(catalog.name, catalog.settings, storage)
+            listed.append((catalog, catalog.format.tables_in(catalog.name, catalog.settings, storage)))
         except LakewardenError as error:
+            failed.append((catalog, error))
+    for catalog, error in failed:
+        if not listed or not isinstance(error, PermanentError):
             yield UnreadLine(location=place, format=catalog.format.name, reason=str(error))
-            continue
+    for catalog, listing in listed:
         for identifier in sorted(listing.tables):
             left_out = any(fnmatchcase(identifier, glob) for glob in settings.exclude)
             if fnmatchcase(identifier, pattern) and not left_out:

@@ -36,14 +36,14 @@ def explained(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 
 def test_it_has_the_keys_of_the_explanation_of_a_daemon(table: HudiTable, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each service has a decision with its code. What blocks one is told where it would run."""
+    """Each service has a decision with its code. It is blocked as that of a daemon is."""
     code, answer = explained(capsys, str(table.folder))
     assert code == Code.DONE
     assert (answer["format"], answer["mode"], answer["kind"]) == ("hudi", "plan", "MERGE_ON_READ")
     assert list(answer["services"]) == ["compaction", "clustering", "clean", "archive", "rollback"]
     decisions = {name: one["decision"]["code"] for name, one in answer["services"].items()}
     assert decisions["clean"] == "lock_missing"
-    assert decisions["archive"] == "trigger_not_reached"
+    assert decisions["archive"] == "lock_missing"
     assert [one["file_groups"] for one in answer["services"]["compaction"]["pending"]] == [2]
 
 

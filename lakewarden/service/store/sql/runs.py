@@ -135,7 +135,7 @@ class SqlRuns(Database):
             return None if row is None else _run(row)
 
     def run_beginning(self, text: str) -> Run | None:
-        """Return the run whose id begins with the text. None if there is none, or more than one."""
+        """Return the run with an id that begins with the text. None if there is none, or more than one."""
         query = sa.select(schema.runs).where(_runs.id.startswith(text, autoescape=True)).limit(2)
         with self._read() as connection:
             rows = list(connection.execute(query))
