@@ -255,11 +255,13 @@ class Contradiction:
 class Sign:
     """How a folder shows that it is a table: it has this `folder`, with a file that has a name like `file`.
 
-    Without `file` the folder is enough. Then a table with damaged metadata is found, too.
+    Without `file` the folder is enough. Then a table with damaged metadata is found, too. `by_path`: the table can be
+    opened by its path only with a file like this one. Otherwise a catalog alone knows its newest version.
     """
 
     folder: str
     file: re.Pattern[str] | None = None
+    by_path: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

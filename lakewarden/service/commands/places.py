@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TextIO
@@ -11,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakewarden.planners.finding import format_at, signs, tables_below
+from lakewarden.planners.finding import format_at, signs, tables_below, why_not
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table, TableId
@@ -30,6 +31,7 @@ _DATABASE = "jdbc:"
 """How the address of a catalog in a database begins."""
 
 _MOST_REQUESTS = 20_000
+_AT_ONCE = 8
 _NAME = "name"
 """The part of a query with the name of the catalog. A database may hold several catalogs, each by its name."""
 
@@ -189,6 +191,22 @@ def _table_of(identifier: str, catalog: ConfiguredCatalog, location: str | None,
     return table_format.as_found(
         Table(id=TableId(where), format=table_format.name, location=where, catalog=settings), identifier
     )
+
+
+def unopened(tables: Iterable[Table]) -> Mapping[str, str]:
+    """Return by location why tables cannot be opened by their paths. The tables of catalogs can."""
+    storages = Storages()
+
+    def ask(table: Table) -> str | None:
+        try:
+            return why_not(table.format, table.location, storages.of(table.location))
+        except (LakewardenError, OSError):
+            return None
+
+    by_path = [table for table in tables if signs()[table.format].by_path and not is_in_catalog(table.location)]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        reasons = threads.map(ask, by_path)
+        return {table.location: why for table, why in zip(by_path, reasons, strict=True) if why is not None}
 
 
 def found_at(place: str, *, exclude: Sequence[str] = (), err: TextIO) -> tuple[Table, ...]:

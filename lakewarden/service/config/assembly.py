@@ -14,7 +14,7 @@ from lakewarden.planners.path_pattern import PathPattern
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.settings import shown
 from lakewarden.planners.sharing import SharedValues
-from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
+from lakewarden.planners.storage.locations import is_in_catalog, is_local, named_in_catalog
 from lakewarden.service.config import problems
 from lakewarden.service.config.checks import Facts, place_of
 from lakewarden.service.config.document import WrittenKeys
@@ -75,6 +75,14 @@ class Assembly:
             if not any(path.fits(location) for _, other in self._matching() for path in self._path_patterns(other)):
                 untold.append(table.path)
         return untold
+
+    def told(self) -> Mapping[str, str]:
+        """Return the formats that entries name for tables on local paths, by path."""
+        return {
+            table.path: table.format
+            for table in self._settings.tables
+            if table.path is not None and table.format in self._formats and is_local(table.path)
+        }
 
     def roots(self) -> Sequence[str]:
         """Return the folders that patterns of paths begin with."""

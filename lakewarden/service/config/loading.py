@@ -133,6 +133,7 @@ def assembled(
         secrets=set(secrets.values()),
         data_dirs=[data_dir] if to_serve else [],
         untold=assembly.untold(),
+        told=assembly.told(),
         stores=settings.storage,
     )
     tables, discover = assembly.assembled(facts)
