@@ -213,6 +213,7 @@ class Assembly:
             name, names = named_in_catalog(match)
             catalog = self._known_catalog(name, None, (*at, "match"))
             if catalog is None:
+                self._levels(level, None, at)  # tells what is wrong with its policy
                 return None
             if not names:
                 self._problem((*at, "match"), f"names no tables: write catalog://{name}/* for all of them")

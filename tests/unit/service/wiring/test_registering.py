@@ -163,7 +163,7 @@ def test_each_act_is_in_the_audit_log_with_what_it_changed(daemon: Daemon) -> No
         ({"policy": "none"}, "there is no policy 'none'"),
         ({"spark": "none"}, "there is no spark profile 'none'"),
         ({"format": "none"}, "is no format"),
-        ({"mode": "delete"}, "mode: it is one of"),
+        ({"mode": "delete"}, "mode: must be observe, plan or act"),
         ({"match": "/lake/*"}, "match can only be set in the configuration"),
         ({"options": {"conf": {}}}, "options can only be set in the configuration"),
         ({"services": {"clean": {"session": {"a": "b"}}}}, "services.clean.session can only be set"),
