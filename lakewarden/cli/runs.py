@@ -11,7 +11,7 @@ import typer
 from lakewarden.cli.commands import DAEMON as SECTION
 from lakewarden.cli.commands import command, group
 from lakewarden.cli.options import AsJson, Code, KeyFile, Limit, Run, Url, Watch, client_of
-from lakewarden.cli.terminal import Column, Kind, show_fields, show_list
+from lakewarden.cli.terminal import Column, Kind, none_of, show_fields, show_list
 from lakewarden.client.bodies import RunState
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
@@ -56,7 +56,7 @@ def list_runs(
         _no_json(as_json)
         most = min(limit or client.PAGE, client.PAGE)
         watch_runs(lambda: client.runs(**filters, limit=most)["items"], COLUMNS)
-    show_list(client.runs, COLUMNS, limit=limit, as_json=as_json, empty="there is no such run", **filters)
+    show_list(client.runs, COLUMNS, limit=limit, as_json=as_json, empty=none_of("run", filters), **filters)
 
 
 @command(app, "log")

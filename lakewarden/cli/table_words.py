@@ -11,7 +11,7 @@ import typer
 
 from lakewarden.cli.commands import TABLES, command, need_server
 from lakewarden.cli.options import AsJson, KeyFile, Limit, Service, Table, Url, client_of, tables_that_begin
-from lakewarden.cli.terminal import Column, Kind, show_items, show_list
+from lakewarden.cli.terminal import Column, Kind, none_of, show_items, show_list
 from lakewarden.client.transport import DAEMON
 from lakewarden.service.commands.printing import about_table, as_written
 
@@ -149,7 +149,7 @@ def timeline(
     def page(**query: Any) -> Any:
         return about_table(client, table, lambda: client.timeline(table, **query))
 
-    show_list(page, _ENTRIES, limit=limit, as_json=as_json, empty="there is no such instant", **filters)
+    show_list(page, _ENTRIES, limit=limit, as_json=as_json, empty=none_of("instant", filters), **filters)
 
 
 _SETTINGS = (

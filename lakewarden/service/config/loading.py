@@ -71,12 +71,14 @@ def examine(
     formats: Mapping[str, TableFormat] = FORMATS,
     started_with: Mapping[str, Any] | None = None,
     text: str | None = None,
+    look: bool = False,
 ) -> Examination:
     """Return the configuration and all its problems. `ask` reads the facts outside of it. `text` is what the file would
     have, if it is not written yet.
 
     `to_serve`: a daemon is to be started with it here and now, so its data folder must be usable. `started_with` is the
-    document of a running daemon. All that is not read again is taken from there.
+    document of a running daemon. All that is not read again is taken from there. `look`: the folders of tables are
+    looked into, which the process of a daemon does not do.
     """
     document = read_document(path) if text is None else document_of(text, file=path)
     problems = list(document.problems)
@@ -87,7 +89,9 @@ def examine(
     problems += wrong
     config = None
     if settings is not None:
-        config, more = assembled(settings, written, document.file, to_serve=to_serve, ask=ask, formats=formats)
+        config, more = assembled(
+            settings, written, document.file, to_serve=to_serve, ask=ask, formats=formats, look=look
+        )
         places = {problem.at for problem in problems}
         problems += (problem for problem in more if problem.at not in places)
     errors = any(problem.weight is Weight.ERROR for problem in problems)
@@ -122,6 +126,7 @@ def assembled(
     to_serve: bool,
     ask: Callable[..., Facts],
     formats: Mapping[str, TableFormat],
+    look: bool = False,
 ) -> tuple[Config, list[Problem]]:
     """Return the configuration of settings, and its problems. `written` is what the settings were read from."""
     assembly = Assembly(settings, formats, written, file=file.name)
@@ -133,7 +138,7 @@ def assembled(
         secrets=set(secrets.values()),
         data_dirs=[data_dir] if to_serve else [],
         untold=assembly.untold(),
-        told=assembly.told(),
+        told=assembly.told() if look else {},
         stores=settings.storage,
     )
     tables, discover = assembly.assembled(facts)

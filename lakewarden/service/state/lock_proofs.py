@@ -93,7 +93,8 @@ class LockProofs:
             busy=busy or (record is not None and record.busy),
         )
         if record is not None and record.evidence.verdict is not evidence.verdict:
-            log.warning("lock_proof", table=table.id, verdict=evidence.verdict.value, lock=summary(evidence))
+            tell = log.info if evidence.verdict is ProofState.PROVED else log.warning
+            tell("lock_proof", table=table.id, verdict=evidence.verdict.value, lock=summary(evidence))
         self._records[table.id] = _Record(
             identity=identity,
             evidence=evidence,

@@ -263,7 +263,7 @@ def test_what_can_be_lived_with_is_a_warning(tmp_path: Path, text: str, warning:
 
 
 @pytest.mark.parametrize(
-    ("format_name", "file", "warning"),
+    ("format_name", "inside", "warning"),
     [
         ("iceberg", ".hoodie/hoodie.properties", "the files there are those of a table of the format hudi"),
         ("directory", ".hoodie/hoodie.properties", "the files there are those of a table of the format hudi"),
@@ -273,16 +273,18 @@ def test_what_can_be_lived_with_is_a_warning(tmp_path: Path, text: str, warning:
     ],
 )
 def test_a_format_that_the_folder_contradicts_is_told(
-    tmp_path: Path, format_name: str, file: str, warning: str | None
+    tmp_path: Path, format_name: str, inside: str, warning: str | None
 ) -> None:
     """It is known without a connection. The other tables are served."""
-    made = tmp_path / "t" / file
+    made = tmp_path / "t" / inside
     made.parent.mkdir(parents=True)
     made.touch()
-    text = f"tables: [{{id: a, format: {format_name}, path: '{tmp_path}/t'}}]"
-    found = _found(tmp_path, text, Weight.WARNING)
-    assert [one.startswith(f"tables[0].format: {format_name}: {warning}") for one in found] == [True] * bool(warning)
-    assert _examined(tmp_path, text).config is not None
+    file = tmp_path / "lakewarden.yaml"
+    file.write_text(f"tables: [{{id: a, format: {format_name}, path: '{tmp_path}/t'}}]")
+    examined = examine(file, to_serve=False, look=True)
+    said = [str(problem) for problem in examined.problems]
+    assert [f"warning: tables[0].format: {format_name}: {warning}" in line for line in said] == [True] * bool(warning)
+    assert examined.config is not None
 
 
 def test_a_configuration_in_good_order_has_no_problem(tmp_path: Path) -> None:
