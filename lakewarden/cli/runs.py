@@ -16,7 +16,7 @@ from lakewarden.client.bodies import RunState
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import printable, size, span
-from lakewarden.service.commands.printing import as_written, run_line
+from lakewarden.service.commands.printing import as_written
 
 app = group("The runs of a daemon: list, show and cancel them.")
 
@@ -98,7 +98,10 @@ def cancel(run: Run, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJso
     """Stop a run that has not begun to commit. Its service backs off for ten minutes."""
     client = client_of(url, key_file)
     answer = client.cancel_run(client.run(run)["table"], run)
-    print(as_written(answer) if as_json else run_line(answer))
+    cancelled = f"run {answer['id']} of {answer['service']} on {answer['table']} is cancelled; "
+    again = f"`lakewarden quarantine release {answer['table']} {answer['service']}` ends that wait"
+    line = printable(f"{cancelled}the service waits for ten minutes. {again}")
+    print(as_written(answer) if as_json else line)
 
 
 def _no_json(as_json: bool) -> None:

@@ -114,7 +114,7 @@ class ActiveRunExplanation(TypedDict):
 class ApprovalBody(TypedDict):
     """A deletion that waits until a person approves it (`approved_by`).
 
-    `files` and `partitions` would be deleted, for good; `deletes` says it in words. `files_in_table` is null if
+    `files` and `partitions` would be deleted for good; `deletes` says it in words. `files_in_table` is null if
     the files were not counted. It waits because it is beyond the budget of its table, because it is the `first`
     clean of the table, or because the policy keeps less than was kept before: `shorter` says what. Everything
     from the commit `retained` on stays. It is null if the plan did not say it, or if the plan itself waits as
@@ -991,10 +991,12 @@ class WriteFailureExplanation(TypedDict):
 
 class WriterOptionBody(TypedDict):
     """One option and the reason for it. A key with leading dashes is a flag of the command line. `shared`: writers
-    need it without Lakewarden, too, as long as several of them write.
+    need it without Lakewarden, too, as long as several of them write. `optional`: it weakens a guarantee, so the
+    owner of the writer decides.
     """
 
     key: str
+    optional: NotRequired[bool]
     shared: NotRequired[bool]
     value: str
     why: str

@@ -126,6 +126,7 @@ def _blocked(service: Service, view: TableView, service_state: ServiceState, now
         return Blocked(
             code="backing_off",
             reason=f"backing off: {service_state.backoff.reason}",
+            remedy="wait, or end the wait: `lakewarden quarantine release TABLE SERVICE`",
             again_at=service_state.backoff.until,
         )
     return None

@@ -229,13 +229,15 @@ class WriterOption:
     """An option that a table's writer must set beside Lakewarden, and the reason in a few words.
 
     Options with the same reason that follow each other belong together. A key with leading dashes is a flag of the
-    command line. `shared`: writers need it without Lakewarden, too, as long as several of them write.
+    command line. `shared`: writers need it without Lakewarden, too, as long as several of them write. `optional`: it
+    weakens a guarantee, so the owner of the writer decides.
     """
 
     key: str
     value: str
     why: str
     shared: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

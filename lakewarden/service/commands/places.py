@@ -20,7 +20,7 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import shown
 from lakewarden.planners.storage import Storages, canonical_location
-from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
+from lakewarden.planners.storage.locations import is_in_catalog, is_local, named_in_catalog
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog
 from lakewarden.service.config.loading import Config
 
@@ -90,6 +90,8 @@ def table_at(place: str, config: Config | None, *, format_name: str | None) -> T
     if format_name is not None:
         _require_format(format_name)
     table_format = format_name or format_at(location, storage, signs())
+    if is_local(location) and not os.path.lexists(location):
+        raise PermanentError(f"there is nothing at {location}")
     if table_format is None:
         raise PermanentError(
             f"{location} is no table: no file of {', '.join(signs())} tells that it is one; if it is a folder of data "

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config import checks, problems
 from lakewarden.service.config.assembly import Assembly
 from lakewarden.service.config.checks import Facts, gather
-from lakewarden.service.config.daemon import merged
+from lakewarden.service.config.daemon import changed_keys, merged
 from lakewarden.service.config.document import Document, document_of, read_document
 from lakewarden.service.config.layers.making import homes, with_formats
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog, Discover
@@ -94,6 +94,14 @@ def examine(
         )
         places = {problem.at for problem in problems}
         problems += (problem for problem in more if problem.at not in places)
+    if started_with is not None and any(problem.weight is Weight.ERROR for problem in problems):
+        alone = {one.at for one in examine(path, to_serve=to_serve, ask=ask, formats=formats, text=text).problems}
+        changed = ", ".join(changed_keys(started_with, document.values or {}))
+        restart = f"needs a restart, because {changed} of the file is read only at the start of the daemon"
+        problems = [
+            problem if problem.at in alone else replace(problem, sentence=f"{restart}: {problem.sentence}")
+            for problem in problems
+        ]
     errors = any(problem.weight is Weight.ERROR for problem in problems)
     in_order = sorted(problems, key=lambda problem: problem.line or document.line(problem.at) or math.inf)
     return Examination(document=document, config=None if errors else config, problems=tuple(in_order))

@@ -51,8 +51,8 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     _reason(
         "backing_off",
-        "The last run failed. The next attempt waits.",
-        "Read why the run failed. The service runs again by itself.",
+        "The last run failed or was cancelled. The next attempt waits.",
+        "Read how the run ended. The service runs again by itself, or at once after `lakewarden quarantine release`.",
     ),
     _reason(
         "not_observed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from lakewarden.client.bodies import ProblemBody, RunBody, TableBody
@@ -86,7 +86,10 @@ def answering(answers: Mapping[str, str]) -> Iterator[str]:
     class Answers(Handler):
         def do_GET(self) -> None:
             answer = answers.get(self.path, _UNKNOWN)
-            self.answer(json.loads(answer).get("status", 200), answer.encode())
+            status = 200
+            with suppress(ValueError, AttributeError):  # it may be any text
+                status = int(json.loads(answer).get("status", status))
+            self.answer(status, answer.encode())
 
     with serving(Answers) as port:
         yield f"http://127.0.0.1:{port}"

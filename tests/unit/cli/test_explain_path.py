@@ -80,6 +80,12 @@ def test_what_is_no_table_is_said_in_one_line(tmp_path: Path, place: str, capsys
     assert (code, printed.out, printed.err.count("\n")) == (Code.USAGE, "", 1)
 
 
+def test_a_path_that_is_not_there_is_told_in_a_few_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says nothing of the signs of formats."""
+    assert main(["explain", "/no/where"]) == Code.USAGE
+    assert capsys.readouterr().err == "there is nothing at /no/where\n"
+
+
 def test_the_past_is_known_to_a_daemon_alone(table: HudiTable, capsys: pytest.CaptureFixture[str]) -> None:
     """`--at` with a path is a wrong argument."""
     assert main(["explain", str(table.folder), "--at", "2026-11-23T12:00:00Z"]) == Code.USAGE

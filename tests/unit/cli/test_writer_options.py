@@ -184,7 +184,8 @@ def test_writers_on_other_machines_are_not_sent_to_themselves(
 
 
 def _body(engine: str) -> str:
-    option = {"key": "hoodie.compact.inline", "value": "false", "why": "Lakewarden compacts.", "shared": False}
+    kind = {"shared": False, "optional": False}
+    option = {"key": "hoodie.compact.inline", "value": "false", "why": "Lakewarden compacts.", **kind}
     known = {"table": "sales.orders", "mode": "act", "engine": engine, "worst_lock_hold_seconds": 2.5}
     return json.dumps({**known, "options": [option], "ours": ["compaction"], "left_to_writer": []})
 

@@ -229,6 +229,15 @@ def test_a_reload_keeps_registered_tables_or_is_refused(daemon: Daemon) -> None:
     assert list(daemon.served) == ["new"]
 
 
+def test_a_reload_that_needs_a_restart_says_so_and_does_not_deny_what_the_file_has(daemon: Daemon) -> None:
+    """Catalogs are read at the start. An error that the file has alone is told as it is."""
+    catalog = "catalogs: {shop: {format: iceberg, type: hadoop, warehouse: /lake}}"
+    daemon.write(catalog, "tables: [{match: 'catalog://shop/*', policy: gone}]")
+    first, second = daemon.reloader.reload().problems
+    assert "tables[0].match: needs a restart, because catalogs of the file is read only at the start" in first
+    assert "there is no policy 'gone'" in second
+
+
 def test_a_file_that_takes_a_registered_table_over_counts_more(daemon: Daemon) -> None:
     """The registration waits, says why, and comes back when the entry is gone from the file."""
     daemon.register(contact="ada")
