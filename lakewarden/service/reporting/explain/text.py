@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from lakewarden.planners.model.printable import printable, size, span
+from lakewarden.planners.model.printable import counted, printable, size, span
 from lakewarden.service.reporting.explain.bodies import (
     ActiveRunExplanation,
     BacklogExplanation,
@@ -155,7 +155,7 @@ def _service(name: str, explanation: TableExplanation) -> _Lines:
     if service.retries >= _OFTEN:
         yield (
             "STANDS STILL",
-            f"it yielded {service.retries} times in a row, the last time because: {service.retry_reason}",
+            f"it yielded {counted(service.retries, 'time')} in a row, the last time because: {service.retry_reason}",
         )
     yield "due when", service.due_when + source("trigger")
     if service.window is not None:

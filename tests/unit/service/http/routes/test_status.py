@@ -199,7 +199,7 @@ def test_an_unknown_table_is_not_found(served: ServedDaemon) -> None:
     answer = served.api.get("/v1/tables/nope")
     assert answer.json() == {
         "type": "urn:lakewarden:problem:not_found",
-        "title": "There is no such thing",
+        "title": "Not found",
         "status": 404,
         "detail": "no table 'nope' is registered",
         "instance": "/v1/tables/nope",
