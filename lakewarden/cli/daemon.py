@@ -47,7 +47,7 @@ def audit(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the acts of persons and programs, the newest first."""
+    """Print the audit log, the newest entry first: what persons and programs did."""
     page = client_of(url, key_file).audit
     show_list(page, _ACTS, limit=limit, as_json=as_json, empty=none_of("audit record", {"table": table}), table=table)
 

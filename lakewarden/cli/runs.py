@@ -15,7 +15,7 @@ from lakewarden.cli.terminal import Column, Kind, none_of, show_fields, show_lis
 from lakewarden.client.bodies import RunState
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.printable import printable, size, span
+from lakewarden.planners.model.printable import counted, printable, size, span
 from lakewarden.service.commands.printing import as_written
 
 app = group("The runs of a daemon: list, show and cancel them.")
@@ -134,8 +134,8 @@ def status(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False)
 def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines."""
     yield (
-        f"{answer['tables']} tables, {answer['failing']} cannot be observed, {answer['paused']} paused, "
-        f"{answer['active_runs']} runs active"
+        f"{counted(answer['tables'], 'table')}, {answer['failing']} cannot be observed, {answer['paused']} paused, "
+        f"{counted(answer['active_runs'], 'run')} active"
     )
     ran = [f"{total['runs']} {total['service']} {total['state'].lower()}" for total in answer["ran"]]
     more = "" if answer["runs_complete"] else ", and more"
@@ -144,15 +144,16 @@ def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield f"blocked services: {sum(reason['services'] for reason in blocked)}"
     for reason in blocked[:_MOST_REASONS]:
         yield (
-            f"  {reason['code']}: {reason['services']} on {reason['tables']} tables, first {reason['table']}. "
-            f"{reason['cure']}"
+            f"  {reason['code']}: {reason['services']} on {counted(reason['tables'], 'table')}, "
+            f"first {reason['table']}. {reason['cure']}"
         )
     if len(blocked) > _MOST_REASONS:
         yield f"  and {len(blocked) - _MOST_REASONS} other reasons: --json has all"
     if (held := next((reason for reason in blocked if reason["code"] == "quarantined"), None)) is not None:
-        yield f"in quarantine: {held['services']} services on {held['tables']} tables, first {held['table']}"
+        tables = f"{counted(held['tables'], 'table')}, first {held['table']}"
+        yield f"in quarantine: {counted(held['services'], 'service')} on {tables}"
     would = answer["would_run"]
-    yield f"would run in mode act: {sum(forecast['tables'] for forecast in would)} services"
+    yield f"due, not run in mode plan: {sum(forecast['tables'] for forecast in would)} services"
     yield from map(_would_run, would[:_MOST_SERVICES])
     if left := would[_MOST_SERVICES:]:
         services = ", ".join(forecast["service"] for forecast in left)
@@ -160,11 +161,11 @@ def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     approvals = answer["approvals"]
     yield f"approvals that wait: {len(approvals)}"
     for approval in approvals[:_MOST_APPROVALS]:
-        yield f"  {approval['table']} {approval['service']}: {approval['files']} files"
+        yield f"  {approval['table']} {approval['service']}: {counted(approval['files'], 'file')}"
     if others := answer["foreign_services"]:
         first = others[0]
         newest = f"{first['service']} {first['instant']}"
-        yield f"other programs serve {len(others)} tables, first {first['table']}: {newest}"
+        yield f"other programs serve {counted(len(others), 'table')}, first {first['table']}: {newest}"
     yield f"writes that failed: {answer['writer_failures']}, {answer['writer_failures_near_us']} of them met a run"
 
 
@@ -174,13 +175,13 @@ def _would_run(forecast: Mapping[str, Any]) -> str:
     facts += (
         [f"deletes {_files(forecast['delete_files'], forecast['delete_bytes'])}"] if forecast["delete_files"] else []
     )
-    facts += [f"{forecast['versions']} versions go"] if forecast["versions"] else []
+    facts += [f"{forecast['versions']} versions are deleted"] if forecast["versions"] else []
     with_past = forecast["tables"] - forecast["unknown"]
     facts += [f"about {span(forecast['seconds'])}, {forecast['core_seconds']:g} core-seconds"] if with_past else []
-    facts += [f"no past for {forecast['unknown']} of them"] if forecast["unknown"] else []
-    return f"  {forecast['service']} on {forecast['tables']} tables: {'; '.join(facts)}"
+    facts += [f"no history yet for {forecast['unknown']} of them"] if forecast["unknown"] else []
+    return f"  {forecast['service']} on {counted(forecast['tables'], 'table')}: {'; '.join(facts)}"
 
 
 def _files(files: int, content: int) -> str:
     """Return so many files. Their size is left out where no table knows it."""
-    return f"{files} files, {size(content)}" if content else f"{files} files"
+    return f"{counted(files, 'file')}, {size(content)}" if content else counted(files, "file")

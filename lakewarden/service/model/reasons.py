@@ -36,7 +36,7 @@ BLOCKS: tuple[Reason, ...] = (
     _reason(
         "quarantined",
         "Runs of the service have failed several times in a row.",
-        "Mend the cause that the sentence names. Then resume the table.",
+        "Fix the cause that the sentence names. Then release the service: `lakewarden quarantine release`.",
     ),
     _reason(
         "proof_missing",
@@ -57,7 +57,7 @@ BLOCKS: tuple[Reason, ...] = (
     _reason(
         "not_observed",
         "The metadata of the table cannot be read, or its catalog or its store does not answer.",
-        "Mend what the sentence names: a file, an address or a login. The table is read again by itself.",
+        "Fix what the sentence names: a file, an address or a login. The table is read again by itself.",
     ),
     _reason(
         "metadata_damaged",

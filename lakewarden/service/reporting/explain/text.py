@@ -236,7 +236,7 @@ def _amount(files: int | None, content: int | None) -> str | None:
 
 def _effort(forecast: ForecastExplanation) -> str:
     if forecast.seconds is None:
-        return "no past: how long it takes is not known"
+        return "no history yet: how long it takes is not known"
     cores = "" if forecast.core_seconds is None else f", {forecast.core_seconds:g} core-seconds"
     of = "this table" if forecast.basis is Basis.OWN else "other tables of its format"
     return f"about {span(forecast.seconds)}{cores} (from {_counted(forecast.runs, 'run')} of {of})"

@@ -319,7 +319,7 @@ def test_what_a_run_would_do_is_told_with_what_that_is_based_on() -> None:
         "  a run now       reads 31 files, 3.0 MiB; writes 8 files; about 1m 10s, 96 core-seconds "
         "(from 12 runs of this table)",
         "  a run now       deletes 1 file, 2.0 KiB; 7 versions of the table go; "
-        "no past: how long it takes is not known",
+        "no history yet: how long it takes is not known",
     ]
 
     waiting = explain(STATUS, decided=(), last_runs={}, waiting={}, now=NOW, forecasts=forecasts)
