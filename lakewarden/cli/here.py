@@ -13,7 +13,7 @@ import typer
 
 import lakewarden
 from lakewarden.cli.commands import HERE, command, need_server
-from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Table, Url, client_of, key_of
+from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Table, Url, client_of, config_for, key_of
 from lakewarden.client.transport import DAEMON
 from lakewarden.demo.registry import DEMOS
 from lakewarden.planners.model.errors import PermanentError
@@ -184,7 +184,7 @@ def report(
     options = ReportOptions(
         places=places,
         exclude=exclude or (),
-        config=config,
+        config=config_for(places, config),
         format_name=format_name,
         html=html,
         as_json=as_json,

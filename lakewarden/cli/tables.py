@@ -74,8 +74,9 @@ def list_tables(
     as_json: AsJson = False,
 ) -> None:
     """List the tables for which the key is a viewer."""
-    wide_filters: Mapping[str, Any] = {"id": pattern, "format": format_name, "mode": mode, "label": label}
-    filters = {**wide_filters, **({} if only is None else {only: True})}
+    filters: dict[str, Any] = {"id": pattern, "format": format_name, "mode": mode, "label": label}
+    if only is not None:
+        filters[only] = True
     page = client_of(url, key_file).tables
     show_list(page, _COLUMNS, limit=limit, as_json=as_json, empty=none_of("table", filters), **filters)
 

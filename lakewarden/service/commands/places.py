@@ -174,9 +174,9 @@ def _in_catalogs(
             listed.append((catalog, catalog.format.tables_in(catalog.name, catalog.settings, storage)))
         except LakewardenError as error:
             failed.append((catalog, error))
-    for catalog, error in failed:
-        if not listed or not isinstance(error, PermanentError):
-            yield UnreadLine(location=place, format=catalog.format.name, reason=str(error))
+    for catalog, failure in failed:
+        if not listed or not isinstance(failure, PermanentError):
+            yield UnreadLine(location=place, format=catalog.format.name, reason=str(failure))
     for catalog, listing in listed:
         for identifier in sorted(listing.tables):
             left_out = any(fnmatchcase(identifier, glob) for glob in settings.exclude)

@@ -81,7 +81,7 @@ class Assembly:
         return {
             table.path: table.format
             for table in self._settings.tables
-            if table.path is not None and table.format in self._formats and is_local(table.path)
+            if table.path and table.format and table.format in self._formats and is_local(table.path)
         }
 
     def roots(self) -> Sequence[str]:

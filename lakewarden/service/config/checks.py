@@ -377,8 +377,8 @@ def _missing_tables(subject: Subject) -> Iterator[Problem]:
         place = None if table.path is None else subject.facts.places.get(table.path)
         if place is not None and place.is_there is False:
             yield _warning(("tables", number, "path"), f"there is nothing at {place.location} yet")
-        if table.path in subject.facts.contradicted:
-            yield _warning(("tables", number, "format"), f"{table.format}: {subject.facts.contradicted[table.path]}")
+        if (why := subject.facts.contradicted.get(table.path or "")) is not None:
+            yield _warning(("tables", number, "format"), f"{table.format}: {why}")
 
 
 _WITHOUT: Mapping[str | int, str] = {

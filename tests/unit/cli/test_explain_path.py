@@ -119,7 +119,9 @@ def test_no_folder_is_taken_for_a_directory_without_the_word(
     assert "is no format: it is one of hudi, iceberg" in capsys.readouterr().err
 
 
-def test_a_table_of_a_catalog_is_explained_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_of_a_catalog_is_explained_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The configuration has the catalog. The folder of such a table is no table: only its catalog knows its newest
     version.
     """
@@ -139,5 +141,8 @@ def test_a_table_of_a_catalog_is_explained_by_its_name(tmp_path: Path, capsys: p
 
     assert main(["explain", "catalog://lake/sales.orders"]) == Code.USAGE
     assert "name a configuration that has it, with --config" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert main(["explain", "catalog://lake/sales.orders"]) == Code.DONE, "lakewarden.yaml of this folder has it"
+    capsys.readouterr()
     assert main(["explain", f"{tmp_path}/warehouse/sales/orders"]) == Code.USAGE
     assert "a catalog knows its newest version" in capsys.readouterr().err

@@ -129,7 +129,7 @@ def test_a_rewrite_of_all_files_is_asked_for(capsys: pytest.CaptureFixture[str])
         assert main(["trigger", "sales.orders", "compaction", "--rewrite-all", "--url", url]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "run run-1 of compaction on sales.orders is QUEUED: requested manually"
-    assert second.endswith("is RUNNING: asked for. The rewrite of all files begins after it")
+    assert second.endswith("is RUNNING: requested manually. The rewrite of all files begins after it")
 
 
 def test_a_rewrite_of_all_files_is_withdrawn(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,7 +80,7 @@ def guarding(on_refusal: OnRefusal) -> Step:
     return step
 
 
-def _refused(caller: Caller, role: Role, path: Mapping[str, str], *, whole: bool) -> tuple[str, str] | None:
+def _refused(caller: Caller, role: Role, path: Mapping[str, str], *, whole: bool) -> tuple[str, str | None] | None:
     """Return why a caller may not use a route, with the remedy. None if it may."""
     if not caller.may(role):
         reason = f"this needs the role {role}, and the key of {caller.name} has the role {caller.role}"

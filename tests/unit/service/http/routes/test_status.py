@@ -106,7 +106,7 @@ def test_the_command_prints_twenty_lines_at_most(served: ServedDaemon) -> None:
     assert "in quarantine: 2 services on 1 table, first q" in said
     assert any("and 18 runs of ttl, ttl" in one for one in said)
     assert any("other programs serve 20 tables, first t: clean 1" in one for one in said)
-    assert said[0].startswith("1 tables, 0 cannot be observed")
+    assert said[0].startswith("1 table, 0 cannot be observed")
 
 
 # What the API says of tables.
