@@ -70,6 +70,14 @@ class Sections(TyperGroup):
                     [(name.ljust(width), command.get_short_help_str(limit)) for name, command in commands]
                 )
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. A wrong value is told without the words of the library that has found it."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as wrong:
+            wrong.message = wrong.message.removeprefix("Value error, ")
+            raise
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in the order in which they were registered."""
         return list(self.commands)

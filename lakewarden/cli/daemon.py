@@ -12,7 +12,7 @@ import typer
 from lakewarden.cli.commands import DAEMON as SECTION
 from lakewarden.cli.commands import command, group
 from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Url, client_of
-from lakewarden.cli.terminal import Column, Kind, show_items, show_list, whole
+from lakewarden.cli.terminal import Column, Kind, none_of, show_items, show_list, whole
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import printable
@@ -47,9 +47,9 @@ def audit(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the acts of persons and programs, the newest first."""
+    """Print the audit log, the newest entry first: what persons and programs did."""
     page = client_of(url, key_file).audit
-    show_list(page, _ACTS, limit=limit, as_json=as_json, empty="there is no such act", table=table)
+    show_list(page, _ACTS, limit=limit, as_json=as_json, empty=none_of("audit record", {"table": table}), table=table)
 
 
 def config(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:

@@ -13,7 +13,7 @@ import typer
 
 import lakewarden
 from lakewarden.cli.commands import HERE, command, need_server
-from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Table, Url, client_of, key_of
+from lakewarden.cli.options import CONFIG, AsJson, ConfigFile, KeyFile, Limit, Table, Url, client_of, config_for, key_of
 from lakewarden.client.transport import DAEMON
 from lakewarden.demo.registry import DEMOS
 from lakewarden.planners.model.errors import PermanentError
@@ -60,13 +60,14 @@ def init(
     """
     need_server()
     from lakewarden.service.commands.first_file import first_file, known_options, sound_file  # noqa: PLC0415
-    from lakewarden.service.commands.places import found_at  # noqa: PLC0415
+    from lakewarden.service.commands.places import found_at, unopened  # noqa: PLC0415
     from lakewarden.service.commands.report import kept_by_cleans, options_in_catalogs, over  # noqa: PLC0415
 
     by_place = {place: found_at(place, exclude=exclude or (), err=sys.stderr) for place in dict.fromkeys(places)}
-    kept = kept_by_cleans([table for tables in by_place.values() for table in tables])
+    all_tables = [table for tables in by_place.values() for table in tables]
+    kept = kept_by_cleans(all_tables)
     options = over(options_in_catalogs(by_place, err=sys.stderr), known_options(defaults, os.environ))
-    write = partial(first_file, by_place, exclude=exclude or (), kept=kept)
+    write = partial(first_file, by_place, exclude=exclude or (), kept=kept, unopened=unopened(all_tables))
     text = sound_file(write, options, file=output or CONFIG)
     try:
         with nullcontext(sys.stdout) if output is None else output.open("x", encoding="utf-8") as file:
@@ -183,7 +184,7 @@ def report(
     options = ReportOptions(
         places=places,
         exclude=exclude or (),
-        config=config,
+        config=config_for(places, config),
         format_name=format_name,
         html=html,
         as_json=as_json,

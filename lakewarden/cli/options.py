@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,6 +67,12 @@ ConfigFile = Annotated[
     Path, typer.Option("--config", envvar=_CONFIG, help="The configuration file.", show_default="lakewarden.yaml")
 ]
 CONFIG = Path("lakewarden.yaml")
+
+
+def config_for(places: Iterable[str], config: Path | None) -> Path | None:
+    """Return the configuration for places. A catalog is named in one: that of this folder, unless another is given."""
+    named = any(place.startswith("catalog://") for place in places)
+    return CONFIG if config is None and named and CONFIG.exists() else config
 
 
 def key_of(file: Path | None) -> str | None:

@@ -11,12 +11,12 @@ import typer
 from lakewarden.cli.commands import DAEMON as SECTION
 from lakewarden.cli.commands import command, group
 from lakewarden.cli.options import AsJson, Code, KeyFile, Limit, Run, Url, Watch, client_of
-from lakewarden.cli.terminal import Column, Kind, show_fields, show_list
+from lakewarden.cli.terminal import Column, Kind, none_of, show_fields, show_list
 from lakewarden.client.bodies import RunState
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.printable import printable, size, span
-from lakewarden.service.commands.printing import as_written, run_line
+from lakewarden.planners.model.printable import counted, printable, size, span
+from lakewarden.service.commands.printing import as_written
 
 app = group("The runs of a daemon: list, show and cancel them.")
 
@@ -56,7 +56,7 @@ def list_runs(
         _no_json(as_json)
         most = min(limit or client.PAGE, client.PAGE)
         watch_runs(lambda: client.runs(**filters, limit=most)["items"], COLUMNS)
-    show_list(client.runs, COLUMNS, limit=limit, as_json=as_json, empty="there is no such run", **filters)
+    show_list(client.runs, COLUMNS, limit=limit, as_json=as_json, empty=none_of("run", filters), **filters)
 
 
 @command(app, "log")
@@ -98,7 +98,10 @@ def cancel(run: Run, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJso
     """Stop a run that has not begun to commit. Its service backs off for ten minutes."""
     client = client_of(url, key_file)
     answer = client.cancel_run(client.run(run)["table"], run)
-    print(as_written(answer) if as_json else run_line(answer))
+    cancelled = f"run {answer['id']} of {answer['service']} on {answer['table']} is cancelled; "
+    again = f"`lakewarden quarantine release {answer['table']} {answer['service']}` ends that wait"
+    line = printable(f"{cancelled}the service waits for ten minutes. {again}")
+    print(as_written(answer) if as_json else line)
 
 
 def _no_json(as_json: bool) -> None:
@@ -131,8 +134,8 @@ def status(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False)
 def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines."""
     yield (
-        f"{answer['tables']} tables, {answer['failing']} cannot be observed, {answer['paused']} paused, "
-        f"{answer['active_runs']} runs active"
+        f"{counted(answer['tables'], 'table')}, {answer['failing']} cannot be observed, {answer['paused']} paused, "
+        f"{counted(answer['active_runs'], 'run')} active"
     )
     ran = [f"{total['runs']} {total['service']} {total['state'].lower()}" for total in answer["ran"]]
     more = "" if answer["runs_complete"] else ", and more"
@@ -141,15 +144,16 @@ def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield f"blocked services: {sum(reason['services'] for reason in blocked)}"
     for reason in blocked[:_MOST_REASONS]:
         yield (
-            f"  {reason['code']}: {reason['services']} on {reason['tables']} tables, first {reason['table']}. "
-            f"{reason['cure']}"
+            f"  {reason['code']}: {reason['services']} on {counted(reason['tables'], 'table')}, "
+            f"first {reason['table']}. {reason['cure']}"
         )
     if len(blocked) > _MOST_REASONS:
         yield f"  and {len(blocked) - _MOST_REASONS} other reasons: --json has all"
     if (held := next((reason for reason in blocked if reason["code"] == "quarantined"), None)) is not None:
-        yield f"in quarantine: {held['services']} services on {held['tables']} tables, first {held['table']}"
+        tables = f"{counted(held['tables'], 'table')}, first {held['table']}"
+        yield f"in quarantine: {counted(held['services'], 'service')} on {tables}"
     would = answer["would_run"]
-    yield f"would run in mode act: {sum(forecast['tables'] for forecast in would)} services"
+    yield f"due, not run in mode plan: {sum(forecast['tables'] for forecast in would)} services"
     yield from map(_would_run, would[:_MOST_SERVICES])
     if left := would[_MOST_SERVICES:]:
         services = ", ".join(forecast["service"] for forecast in left)
@@ -157,11 +161,11 @@ def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     approvals = answer["approvals"]
     yield f"approvals that wait: {len(approvals)}"
     for approval in approvals[:_MOST_APPROVALS]:
-        yield f"  {approval['table']} {approval['service']}: {approval['files']} files"
+        yield f"  {approval['table']} {approval['service']}: {counted(approval['files'], 'file')}"
     if others := answer["foreign_services"]:
         first = others[0]
         newest = f"{first['service']} {first['instant']}"
-        yield f"other programs serve {len(others)} tables, first {first['table']}: {newest}"
+        yield f"other programs serve {counted(len(others), 'table')}, first {first['table']}: {newest}"
     yield f"writes that failed: {answer['writer_failures']}, {answer['writer_failures_near_us']} of them met a run"
 
 
@@ -171,13 +175,13 @@ def _would_run(forecast: Mapping[str, Any]) -> str:
     facts += (
         [f"deletes {_files(forecast['delete_files'], forecast['delete_bytes'])}"] if forecast["delete_files"] else []
     )
-    facts += [f"{forecast['versions']} versions go"] if forecast["versions"] else []
+    facts += [f"{forecast['versions']} versions are deleted"] if forecast["versions"] else []
     with_past = forecast["tables"] - forecast["unknown"]
     facts += [f"about {span(forecast['seconds'])}, {forecast['core_seconds']:g} core-seconds"] if with_past else []
-    facts += [f"no past for {forecast['unknown']} of them"] if forecast["unknown"] else []
-    return f"  {forecast['service']} on {forecast['tables']} tables: {'; '.join(facts)}"
+    facts += [f"no history yet for {forecast['unknown']} of them"] if forecast["unknown"] else []
+    return f"  {forecast['service']} on {counted(forecast['tables'], 'table')}: {'; '.join(facts)}"
 
 
 def _files(files: int, content: int) -> str:
     """Return so many files. Their size is left out where no table knows it."""
-    return f"{files} files, {size(content)}" if content else f"{files} files"
+    return f"{counted(files, 'file')}, {size(content)}" if content else counted(files, "file")

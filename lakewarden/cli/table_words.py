@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from lakewarden.cli.commands import TABLES, command, need_server
-from lakewarden.cli.options import AsJson, KeyFile, Limit, Service, Table, Url, client_of, tables_that_begin
-from lakewarden.cli.terminal import Column, Kind, show_items, show_list
+from lakewarden.cli.options import AsJson, KeyFile, Limit, Service, Table, Url, client_of, config_for, tables_that_begin
+from lakewarden.cli.terminal import Column, Kind, none_of, show_items, show_list
 from lakewarden.client.transport import DAEMON
 from lakewarden.service.commands.printing import about_table, as_written
 
@@ -57,7 +57,9 @@ def explain(
         if at is not None:
             raise typer.BadParameter("only a daemon knows the past of a table", param_hint="--at")
         need_server()
-        return explain_path(table, config=config, format_name=format_name, as_json=as_json, out=sys.stdout)
+        return explain_path(
+            table, config=config_for([table], config), format_name=format_name, as_json=as_json, out=sys.stdout
+        )
     explain_table(client_of(url, key_file), table, at=at, as_json=as_json, out=sys.stdout)
     return None
 
@@ -149,7 +151,7 @@ def timeline(
     def page(**query: Any) -> Any:
         return about_table(client, table, lambda: client.timeline(table, **query))
 
-    show_list(page, _ENTRIES, limit=limit, as_json=as_json, empty="there is no such instant", **filters)
+    show_list(page, _ENTRIES, limit=limit, as_json=as_json, empty=none_of("instant", filters), **filters)
 
 
 _SETTINGS = (

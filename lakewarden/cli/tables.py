@@ -11,7 +11,7 @@ import typer
 
 from lakewarden.cli.commands import command, group
 from lakewarden.cli.options import AsJson, KeyFile, Limit, Reason, Table, Url, client_of
-from lakewarden.cli.terminal import Column, Kind, show_fields, show_items, show_list
+from lakewarden.cli.terminal import Column, Kind, none_of, show_fields, show_items, show_list
 from lakewarden.client.bodies import ChangedTableRequest, RegisteredTableRequest
 from lakewarden.client.transport import DAEMON
 from lakewarden.planners.model.errors import PermanentError
@@ -44,6 +44,8 @@ def state_of(table: Mapping[str, Any]) -> str:
     if due:
         return f"due: {', '.join(due)}"
     would = [name for name, decision in decided.items() if decision["decision"] == "WouldRun"]
+    if table.get("observed_seconds_ago") is None:
+        return "not observed yet"
     return f"would run: {', '.join(would)}" if would else "nothing due"
 
 
@@ -72,10 +74,11 @@ def list_tables(
     as_json: AsJson = False,
 ) -> None:
     """List the tables for which the key is a viewer."""
-    wide_filters: Mapping[str, Any] = {"id": pattern, "format": format_name, "mode": mode, "label": label}
-    filters = {} if only is None else {only: True}
+    filters: dict[str, Any] = {"id": pattern, "format": format_name, "mode": mode, "label": label}
+    if only is not None:
+        filters[only] = True
     page = client_of(url, key_file).tables
-    show_list(page, _COLUMNS, limit=limit, as_json=as_json, empty="there is no such table", **wide_filters, **filters)
+    show_list(page, _COLUMNS, limit=limit, as_json=as_json, empty=none_of("table", filters), **filters)
 
 
 _SERVICES = (

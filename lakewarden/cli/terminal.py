@@ -172,6 +172,11 @@ def _raw(value: object) -> str:
     return printable(_plain(value))
 
 
+def none_of(thing: str, filters: Mapping[str, object]) -> str:
+    """Return what is said in place of an empty list: there is nothing yet, or nothing that fits the filters."""
+    return f"no {thing} fits these options" if any(filters.values()) else f"there are no {thing}s yet"
+
+
 def show_list(
     page: Callable[..., Any], columns: Sequence[Column], *, limit: int, as_json: bool, empty: str, **filters: Any
 ) -> None:
@@ -221,7 +226,7 @@ def watch_runs(ask: Callable[[], Sequence[RunBody]], columns: Sequence[Column]) 
     with Live(console=terminal, auto_refresh=False) as live:
         while True:
             runs = read_runs()
-            view = listed(runs, columns, width=terminal.width) if runs else Text("there is no such run")
+            view = listed(runs, columns, width=terminal.width) if runs else Text("no run yet")
             live.update(view, refresh=True)
             time.sleep(_EVERY_SECONDS)
 

@@ -995,10 +995,12 @@ class WriteFailureExplanation(TypedDict):
 
 class WriterOptionBody(TypedDict):
     """One option and the reason for it. A key with leading dashes is a flag of the command line. `shared`: writers
-    need it without Lakewarden, too, as long as several of them write.
+    need it without Lakewarden, too, as long as several of them write. `optional`: it weakens a guarantee, so the
+    owner of the writer decides.
     """
 
     key: str
+    optional: NotRequired[bool]
     shared: NotRequired[bool]
     value: str
     why: str

@@ -108,7 +108,7 @@ def _blocked(service: Service, view: TableView, service_state: ServiceState, now
         return Blocked(
             code="quarantined",
             reason=f"in quarantine: {service_state.quarantined}",
-            remedy="mend the cause, then resume the table",
+            remedy="fix the cause, then release it: `lakewarden quarantine release TABLE SERVICE`",
         )
     waits_for_others = service_state.shared or service_state.approval or service_state.unproved
     if waits_for_others is not None:
@@ -126,6 +126,7 @@ def _blocked(service: Service, view: TableView, service_state: ServiceState, now
         return Blocked(
             code="backing_off",
             reason=f"backing off: {service_state.backoff.reason}",
+            remedy="wait, or end the wait: `lakewarden quarantine release TABLE SERVICE`",
             again_at=service_state.backoff.until,
         )
     return None
@@ -173,7 +174,7 @@ def _plan_anew(
     if backlog is None:
         return view.at_rest.get(service) or NotDue(reason="the table has nothing for it to do")
     if asked:
-        return Due(reason="asked for")
+        return Due(reason="requested manually")
     if backlog.unfinished is not None:
         return _rests(service_state.backoff, None, view, now) or Due(reason=backlog.unfinished)
     if policy.schedule is Scheduling.WRITER:

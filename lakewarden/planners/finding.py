@@ -71,6 +71,21 @@ def format_at(location: str, storage: Storage, signs: Mapping[str, Sign]) -> str
         return None
 
 
+def why_not(format_name: str, location: str, storage: Storage) -> str | None:
+    """Return why the table in a folder cannot be opened by this format and its path. None if nothing there says so.
+
+    Raises TemporaryError and PermanentError if the folder cannot be listed.
+    """
+    found, sign = format_at(location, storage, signs()), signs().get(format_name)
+    if found not in (None, format_name):
+        return f"the files there are those of a table of the format {found}"
+    if found is None or sign is None or sign.by_path is None:
+        return None
+    if any(sign.by_path.fullmatch(entry.name) for entry in storage.listing(f"{location}/{sign.folder}")):
+        return None
+    return "only its catalog knows the newest version of such a table: name it as catalog://NAME/TABLE"
+
+
 def _format_of(
     location: str,
     entries: Sequence[FileEntry],

@@ -229,13 +229,15 @@ class WriterOption:
     """An option that a table's writer must set beside Lakewarden, and the reason in a few words.
 
     Options with the same reason that follow each other belong together. A key with leading dashes is a flag of the
-    command line. `shared`: writers need it without Lakewarden, too, as long as several of them write.
+    command line. `shared`: writers need it without Lakewarden, too, as long as several of them write. `optional`: it
+    weakens a guarantee, so the owner of the writer decides.
     """
 
     key: str
     value: str
     why: str
     shared: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -255,11 +257,13 @@ class Contradiction:
 class Sign:
     """How a folder shows that it is a table: it has this `folder`, with a file that has a name like `file`.
 
-    Without `file` the folder is enough. Then a table with damaged metadata is found, too.
+    Without `file` the folder is enough. Then a table with damaged metadata is found, too. `by_path`: the table can be
+    opened by its path only with a file like this one. Otherwise a catalog alone knows its newest version.
     """
 
     folder: str
     file: re.Pattern[str] | None = None
+    by_path: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

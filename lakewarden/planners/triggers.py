@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from lakewarden.planners.model.printable import counted, span
 from lakewarden.planners.model.view import Backlog
 from lakewarden.planners.settings import Duration, Size, Within, format_duration, format_size, shown
 
@@ -84,7 +85,7 @@ class NumCommits(Trigger):
 
     def describe(self) -> str:
         """Return `10 commits since the last one`."""
-        return f"{_plural(self.at_least, 'commit')} since the last one"
+        return f"{counted(self.at_least, 'commit')} since the last one"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +104,7 @@ class NumCommitsAfterLastRequest(Trigger):
 
     def describe(self) -> str:
         """Return `10 commits since the last request`."""
-        return f"{_plural(self.at_least, 'commit')} since the last request"
+        return f"{counted(self.at_least, 'commit')} since the last request"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +122,7 @@ class TimeElapsed(Trigger):
         due_at = backlog.since + self.at_least
         passed = timedelta(seconds=max(0, int((now - backlog.since).total_seconds())))
         reason = _measured(
-            format_duration(passed),
+            span(passed.total_seconds()),
             format_duration(self.at_least),
             "since the last one",
             beyond=passed > self.at_least,
@@ -171,7 +172,7 @@ class LogFiles(Trigger):
 
     def describe(self) -> str:
         """Return `10 log files in a file group`."""
-        return f"{_plural(self.at_least, 'log file')} in a file group"
+        return f"{counted(self.at_least, 'log file')} in a file group"
 
     def counts_files(self) -> bool:
         """Return True."""
@@ -226,7 +227,7 @@ class SmallFiles(Trigger):
 
     def describe(self) -> str:
         """Return `10 small files`."""
-        return _plural(self.at_least, "small file")
+        return counted(self.at_least, "small file")
 
     def counts_files(self) -> bool:
         """Return True."""
@@ -316,10 +317,6 @@ TRIGGERS: tuple[type[Trigger], ...] = (
     AnyOf,
 )
 """Every trigger, in the order in which a message lists those that can be written down."""
-
-
-def _plural(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _counted(count: int, at_least: int, what: str) -> str:

@@ -74,7 +74,7 @@ class DoesNotApply:
 Decision = Due | NotDue | WouldRun | Blocked | DoesNotApply
 
 
-MEND_THE_TABLE = "mend what the sentence names: a file, an address or a login. The table is read again by itself"
+MEND_THE_TABLE = "fix what the sentence names: a file, an address or a login. The table is read again by itself"
 """The remedy of a table that cannot be observed."""
 
 

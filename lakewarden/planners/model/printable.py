@@ -117,14 +117,21 @@ def without_credentials(text: str) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a duration in up to two units: `450ms`, `12s`, `3m 20s`, `2h 5m`, `4d 1h`."""
+    """Return a duration in up to two units: `450ms`, `12s`, `3m 20s`, `2h`, `4d 1h`."""
     if abs(seconds) < 1:
         return f"{round(seconds * 1000)}ms"
     whole = int(seconds)
     for unit, larger, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
         if abs(whole) >= larger:
-            return f"{whole // larger}{unit} {whole % larger // part}{smaller}"
+            rest = whole % larger // part
+            return f"{whole // larger}{unit} {rest}{smaller}" if rest else f"{whole // larger}{unit}"
     return f"{whole}s"
+
+
+def counted(number: int, what: str, many: str | None = None) -> str:
+    """Return a number of things, in the singular or the plural."""
+    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
+    return f"{number} {what if number == 1 else many or plural}"
 
 
 def size(count: float) -> str:

@@ -31,6 +31,8 @@ _MOST_EXCEPTIONS = 20
 """How many tables have an entry of their own because their cleans kept more. If there are more, the policy keeps as
 much as the one that kept the most."""
 
+_MOST_COMMENTS = 20
+
 _HEAD = "# Written by `lakewarden init`. Lakewarden changes nothing while the mode is `observe`."
 _SECOND = "# docs/settings.md has every setting. `lakewarden doctor` tries what this file names."
 
@@ -61,10 +63,11 @@ def first_file(
     *,
     exclude: Sequence[str] = (),
     kept: Mapping[str, int] | None = None,
+    unopened: Mapping[str, str] | None = None,
 ) -> str:
     """Return the text of the file for the tables of some places, by place. `options` is what is known of the tables
     of a format from their writers. `kept` is how many commits the newest clean of a table kept, by location.
-    Tables are only observed.
+    Tables are only observed. Those in `unopened` cannot be opened by their paths: they are a comment with the reason.
 
     A catalog without a name of its own is called `lake`, or `lake2` if that is taken. Raises PermanentError if a place
     has no table, if two catalogs have one name, or if the tables need more than a short file.
@@ -72,8 +75,17 @@ def first_file(
     for place, tables in tables_at.items():
         if not tables:
             raise PermanentError(f"no table is at {place}: name a folder above the tables, a pattern or a catalog")
+    left_out = unopened or {}
+    formats = {
+        place: _by_format([table for table in tables if table.location not in left_out])
+        for place, tables in tables_at.items()
+    }
+    if left_out and not any(formats.values()):
+        raise PermanentError(
+            f"no table is at {', '.join(tables_at)} that can be opened by its path: {next(iter(left_out.values()))}. "
+            "Give `lakewarden init` the address of the catalog"
+        )
     names = _names(tables_at)
-    formats = {place: _by_format(tables) for place, tables in tables_at.items()}
     catalogs = [line for place in tables_at for line in _catalogs(place, sorted(formats[place]), names[place])]
     lines = [_HEAD, _SECOND, *(["catalogs:", *catalogs] if catalogs else []), "policies:"]
     exceptions: dict[str, int] = {}
@@ -93,7 +105,19 @@ def first_file(
             for table in by_format[format_name]:
                 if (commits := exceptions.pop(table.location, None)) is not None:
                     lines.append(_entry("path", table.location, format_name, (), commits))
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *_comments(left_out), ""])
+
+
+def _comments(left_out: Mapping[str, str]) -> Iterator[str]:
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for location, why in sorted(left_out.items()):
+        by_reason[why].append(location)
+    for why, locations in by_reason.items():
+        yield f"# Left out, because {printable(why)}."
+        yield "# `lakewarden init` takes the address of a catalog in place of a folder:"
+        yield from (f"#   {printable(location)}" for location in locations[:_MOST_COMMENTS])
+        if (more := len(locations) - _MOST_COMMENTS) > 0:
+            yield f"#   and {more} more"
 
 
 def _by_format(tables: Sequence[Table]) -> Mapping[str, list[Table]]:

@@ -15,7 +15,7 @@ from typing import TextIO
 import structlog
 
 from lakewarden.planners.decide import ServiceState, decide
-from lakewarden.planners.model.decision import Decision, WouldRun
+from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable_values
@@ -95,17 +95,12 @@ def observed(
 
 
 def decisions_on(table: Table, view: TableView, *, now: datetime) -> Mapping[Service, Decision]:
-    """Return the decision on each service, as in the mode plan. What blocks a service is told only if it would run
-    without that: then it is what an operator has to do first.
-    """
-    state, decisions = ServiceState(mode=Mode.PLAN), {}
-    moot = replace(view, blockers=tuple(blocker for blocker in view.blockers if blocker.moot))
-    for service, policy in table.policies.items():
-        decision = decide(service=service, view=moot, policy=policy, service_state=state, now=now)
-        if isinstance(decision, WouldRun):
-            decision = decide(service=service, view=view, policy=policy, service_state=state, now=now)
-        decisions[service] = decision
-    return decisions
+    """Return the decision on each service, as a daemon decides in the mode plan."""
+    state = ServiceState(mode=Mode.PLAN)
+    return {
+        service: decide(service=service, view=view, policy=policy, service_state=state, now=now)
+        for service, policy in table.policies.items()
+    }
 
 
 def explain_path(place: str, *, config: Path | None, format_name: str | None, as_json: bool, out: TextIO) -> int:

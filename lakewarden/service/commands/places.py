@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TextIO
@@ -11,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakewarden.planners.finding import format_at, signs, tables_below
+from lakewarden.planners.finding import format_at, signs, tables_below, why_not
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table, TableId
@@ -19,7 +20,7 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import shown
 from lakewarden.planners.storage import Storages, canonical_location
-from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
+from lakewarden.planners.storage.locations import is_in_catalog, is_local, named_in_catalog
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog
 from lakewarden.service.config.loading import Config
 
@@ -30,6 +31,7 @@ _DATABASE = "jdbc:"
 """How the address of a catalog in a database begins."""
 
 _MOST_REQUESTS = 20_000
+_AT_ONCE = 8
 _NAME = "name"
 """The part of a query with the name of the catalog. A database may hold several catalogs, each by its name."""
 
@@ -88,6 +90,8 @@ def table_at(place: str, config: Config | None, *, format_name: str | None) -> T
     if format_name is not None:
         _require_format(format_name)
     table_format = format_name or format_at(location, storage, signs())
+    if is_local(location) and not os.path.lexists(location):
+        raise PermanentError(f"there is nothing at {location}")
     if table_format is None:
         raise PermanentError(
             f"{location} is no table: no file of {', '.join(signs())} tells that it is one; if it is a folder of data "
@@ -162,13 +166,18 @@ def catalogs_at(place: str) -> list[ConfiguredCatalog]:
 def _in_catalogs(
     place: str, catalogs: Sequence[ConfiguredCatalog], settings: SearchSettings, *, pattern: str = "*"
 ) -> Iterator[Table | UnreadLine]:
+    """Yield the tables of catalogs at one place. A format that has nothing there is left out, if another one has."""
+    listed, failed = [], []
     for catalog in catalogs:
         storage = settings.storages.of(f"catalog://{catalog.name}/any")
         try:
-            listing = catalog.format.tables_in(catalog.name, catalog.settings, storage)
+            listed.append((catalog, catalog.format.tables_in(catalog.name, catalog.settings, storage)))
         except LakewardenError as error:
-            yield UnreadLine(location=place, format=catalog.format.name, reason=str(error))
-            continue
+            failed.append((catalog, error))
+    for catalog, failure in failed:
+        if not listed or not isinstance(failure, PermanentError):
+            yield UnreadLine(location=place, format=catalog.format.name, reason=str(failure))
+    for catalog, listing in listed:
         for identifier in sorted(listing.tables):
             left_out = any(fnmatchcase(identifier, glob) for glob in settings.exclude)
             if fnmatchcase(identifier, pattern) and not left_out:
@@ -184,6 +193,22 @@ def _table_of(identifier: str, catalog: ConfiguredCatalog, location: str | None,
     return table_format.as_found(
         Table(id=TableId(where), format=table_format.name, location=where, catalog=settings), identifier
     )
+
+
+def unopened(tables: Iterable[Table]) -> Mapping[str, str]:
+    """Return by location why tables cannot be opened by their paths. The tables of catalogs can."""
+    storages = Storages()
+
+    def ask(table: Table) -> str | None:
+        try:
+            return why_not(table.format, table.location, storages.of(table.location))
+        except (LakewardenError, OSError):
+            return None
+
+    by_path = [table for table in tables if signs()[table.format].by_path and not is_in_catalog(table.location)]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        reasons = threads.map(ask, by_path)
+        return {table.location: why for table, why in zip(by_path, reasons, strict=True) if why is not None}
 
 
 def found_at(place: str, *, exclude: Sequence[str] = (), err: TextIO) -> tuple[Table, ...]:

@@ -46,21 +46,19 @@ class ReportOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceLine:
-    """One service of one table: the decision on it, and what a run would do now. Nothing is known of earlier runs."""
+    """One service of one table: the decision on it, and what a run would do now. Nothing is known of earlier runs.
+    `is_due`: it has something to do now, also if it is blocked.
+    """
 
     service: Service
     decision: Decision
+    is_due: bool = False
     work: Forecast = field(default_factory=Forecast)
 
     @property
     def is_blocked(self) -> bool:
         """Whether something has to be done before it can run."""
         return isinstance(self.decision, Blocked)
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it has something to do now, also if it is blocked."""
-        return isinstance(self.decision, WouldRun | Blocked)
 
     @property
     def fewer(self) -> int:
@@ -92,7 +90,7 @@ class TableLine:
     remarks: tuple[str, ...] = ()
 
     def due(self) -> Iterator[ServiceLine]:
-        """Yield the services that are due, those included that are blocked until something is done."""
+        """Yield the services with something to do, those included that are blocked until something is done."""
         yield from (service for service in self.services if service.is_due)
 
     @property
@@ -112,14 +110,21 @@ class TableLine:
 
     @property
     def due_words(self) -> str:
-        """Return the services that are due. Those that are blocked are in brackets."""
-        due = [f"({line.service})" if line.is_blocked else str(line.service) for line in self.due()]
+        """Return the services that are due or blocked. Those that are blocked are in brackets."""
+        due = [
+            f"({line.service})" if line.is_blocked else str(line.service)
+            for line in self.services
+            if line.is_due or line.is_blocked
+        ]
         return ", ".join(due) or "nothing"
 
     @property
-    def badness(self) -> tuple[int, int, int, str]:
-        """Return what the tables are ordered by: the files that may go, the bytes, the services that are due."""
-        return (-self.fewer, -self.frees, -sum(1 for _ in self.due()), self.location)
+    def badness(self) -> tuple[int, int, int, int, str]:
+        """Return what the tables are ordered by: the files that may go, the bytes, the services that are due, and those
+        that are blocked.
+        """
+        due, blocked = sum(1 for _ in self.due()), sum(line.is_blocked for line in self.services)
+        return (-self.fewer, -self.frees, -due, -blocked, self.location)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,7 +155,7 @@ class LakeReport:
         return counts
 
     def first_steps(self) -> Sequence[tuple[Blocked, int]]:
-        """Return what blocks services that are due, with the number of tables, the most frequent first."""
+        """Return what blocks services, with the number of tables, the most frequent first."""
         blocks: dict[tuple[str, str | None], Blocked] = {}
         tables = Counter[tuple[str, str | None]]()
         for table in self.tables:
@@ -167,6 +172,8 @@ class LakeReport:
 def line_of(table: Table, view: TableView, *, now: datetime) -> TableLine:
     """Return the line of a table. A service that has no meaning on the table is left out. Pure."""
     at = view.writers.last_commit_at
+    unblocked = replace(view, blockers=tuple(blocker for blocker in view.blockers if blocker.moot))
+    due = {service for service, one in decisions_on(table, unblocked, now=now).items() if isinstance(one, WouldRun)}
     counts = [backlog.small_files for backlog in view.backlogs.values() if backlog.small_files is not None]
     return TableLine(
         location=table.location,
@@ -178,7 +185,12 @@ def line_of(table: Table, view: TableView, *, now: datetime) -> TableLine:
         commits=sum(1 for instant in view.timeline.instants if not instant.pending),
         small_files=max(counts, default=None),
         services=tuple(
-            ServiceLine(service=service, decision=decision, work=forecast(service, view, Past()) or Forecast())
+            ServiceLine(
+                service=service,
+                decision=decision,
+                is_due=service in due,
+                work=forecast(service, view, Past()) or Forecast(),
+            )
             for service, decision in decisions_on(table, view, now=now).items()
             if not isinstance(decision, DoesNotApply)
         ),

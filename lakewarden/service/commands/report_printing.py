@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,14 +17,14 @@ from rich.text import Text
 
 from lakewarden.planners.model.decision import Blocked, remedy_of
 from lakewarden.planners.model.errors import LakewardenError
-from lakewarden.planners.model.printable import printable, printable_values, size
+from lakewarden.planners.model.printable import counted, printable, printable_values, size
 from lakewarden.service.commands.places import UnreadLine
 from lakewarden.service.commands.report import LakeReport, ReportOptions, ServiceLine, TableLine, report_of
 from lakewarden.service.rules.forecast import Forecast, Total
 
 _FAILED = 2
 _WIDE = 180
-"""So many columns has the text in a file or a pipe."""
+"""So many columns have the tables in a file or a pipe. No line is broken there, and none is padded."""
 
 _MOST_UNREAD = 20
 _MOST_STEPS = 10
@@ -50,8 +51,14 @@ def print_report(options: ReportOptions, *, out: TextIO, err: TextIO) -> int:
     if options.as_json:
         print(document_of(report), file=out)
     else:
-        width = None if out.isatty() else _WIDE
-        Console(file=out, highlight=False, width=width).print(ScreenPart(text_of(report, most=options.most)))
+        text = ScreenPart(text_of(report, most=options.most))
+        if out.isatty():
+            Console(file=out, highlight=False).print(text)
+        else:
+            wide = Console(file=io.StringIO(), highlight=False, width=_WIDE)
+            with wide.capture() as captured:
+                wide.print(text, no_wrap=True, overflow="ignore", crop=False)
+            print("\n".join(line.rstrip() for line in captured.get().splitlines()), file=out)
         if options.html is not None:
             print(f"The page is in {printable(str(options.html))}", file=out)
     return 0 if report.tables else _FAILED
@@ -107,7 +114,7 @@ def _figures(work: Forecast | Total) -> dict[str, Any]:
 def text_of(report: LakeReport, *, most: int) -> RenderableType:
     """Return the report as text, with the worst `most` tables. 0 means all."""
     lines = report.tables[: most or None]
-    parts: list[RenderableType] = [*(Text(line) for line in summary(report)), Text("")]
+    parts: list[RenderableType] = [*(Text(line) for line in summary(report)), *_steps(report), Text("")]
     if report.tables:
         parts += [Padding(_grid(SERVICE_HEADS, service_rows(report)), (0, 0, 0, 2)), Text("")]
         parts += [
@@ -117,9 +124,8 @@ def text_of(report: LakeReport, *, most: int) -> RenderableType:
             )
         ]
         hidden = len(report.tables) - len(lines)
-        parts += [Text(f"  and {hidden} better ones: --limit 0 shows all", style="dim")] if hidden else []
+        parts += [Text(f"  and {hidden} with less to gain: --limit 0 shows all", style="dim")] if hidden else []
         parts += _remarks(lines)
-        parts += _steps(report)
     if report.unread:
         parts += [Text(""), Text("could not be read", style="bold red")]
         for unread in report.unread[:_MOST_UNREAD]:
@@ -143,32 +149,33 @@ class ScreenPart:
 
 def summary(report: LakeReport) -> Iterator[str]:
     """Yield what a report says in a few sentences."""
-    due = sum(any(True for _ in table.due()) for table in report.tables)
+    due = sum(any(not line.is_blocked for line in table.due()) for table in report.tables)
+    blocked = sum(any(line.is_blocked for line in table.services) for table in report.tables)
     yield (
-        f"{len(report.tables)} tables were read and {len(report.unread)} could not be. On {due} of them a service is "
-        "due with the defaults of a daemon."
+        f"{counted(len(report.tables), 'table')} read, {len(report.unread)} could not be read. With the defaults of a "
+        f"daemon a service is due on {due} of them, and blocked on {blocked}."
     )
     sums = report.totals.values()
     read = _amount(sum(part.files for part in sums), sum(part.bytes for part in sums))
     deleted = _amount(sum(part.deletes for part in sums), sum(part.deletes_bytes for part in sums))
     yield (
-        f"The services that are due would read {read}, and delete {deleted}. "
-        f"After them there would be {sum(table.fewer for table in report.tables)} files fewer, as far as the tables "
-        "tell it."
+        f"Once nothing blocks them, the services that have work would read {read}, and delete {deleted}. The tables "
+        f"would have {counted(sum(table.fewer for table in report.tables), 'file')} less."
     )
 
 
-SERVICE_HEADS = ("service", "due on", "not due", "blocked", "reads", "into files", "deletes")
-TABLE_HEADS = ("table", "format", "commits", "small", "fewer files", "frees", "due")
+SERVICE_HEADS = ("service", "due", "not due", "blocked", "reads", "into files", "deletes")
+_LEFT = ("service", "table", "due (blocked)")
+TABLE_HEADS = ("table", "format", "commits", "small", "fewer files", "frees", "due (blocked)")
 
 
 def service_rows(report: LakeReport) -> Iterator[Sequence[str]]:
-    """Yield the cells of each service. A service that is blocked is due, too."""
+    """Yield the cells of each service."""
     for service, counts in report.services.items():
         total = report.totals.get(service)
         yield (
             str(service),
-            str(counts["due"] + counts["blocked"]),
+            str(counts["due"]),
             str(counts["not due"]),
             str(counts["blocked"]),
             "" if total is None else _short(total.files, total.bytes),
@@ -193,15 +200,15 @@ def work_in_words(work: Forecast) -> str:
     """Return what a run would do. It is empty if nothing is known."""
     facts = [
         f"reads {_short(work.files, work.bytes)}" if work.files or work.bytes else "",
-        f"writes {work.writes} files" if work.writes else "",
+        f"writes {counted(work.writes, 'file')}" if work.writes else "",
         f"deletes {_short(work.deletes, work.deletes_bytes)}" if work.deletes else "",
-        f"{work.versions} versions go" if work.versions else "",
+        f"{counted(work.versions, 'version')} deleted" if work.versions else "",
     ]
     return "; ".join(fact for fact in facts if fact)
 
 
 def _amount(files: int, content: int) -> str:
-    return f"{files} files ({size(content)})"
+    return f"{counted(files, 'file')} ({size(content)})"
 
 
 def _short(files: int | None, content: int | None) -> str:
@@ -212,7 +219,7 @@ def _short(files: int | None, content: int | None) -> str:
 def _grid(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> Grid:
     grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for heading in heads:
-        grid.add_column(heading, justify="left" if heading in ("service", "table", "due") else "right", overflow="fold")
+        grid.add_column(heading, justify="left" if heading in _LEFT else "right", overflow="fold")
     for row in rows:
         grid.add_row(*map(Text, row))
     return grid
@@ -222,9 +229,9 @@ def _steps(report: LakeReport) -> list[Text]:
     steps = report.first_steps()
     if not steps:
         return []
-    lines = [Text(""), Text("to be done before blocked services (in brackets) can run", style="bold")]
+    lines = [Text(""), Text("to do first: services are blocked (in brackets below) until then", style="bold")]
     for block, tables in steps[:_MOST_STEPS]:
-        lines.append(Text(f"  on {tables} tables: {printable(block.reason, most=500)}"))
+        lines.append(Text(f"  on {counted(tables, 'table')}: {printable(block.reason, most=500)}"))
         lines += [Text(f"    {printable(line, most=500)}", style="dim") for line in (block.remedy or "").splitlines()]
     more = len(steps) - _MOST_STEPS
     return [*lines, Text(f"  and {more} other reasons: --json has all", style="dim")] if more > 0 else lines
@@ -269,6 +276,7 @@ def _page(report: LakeReport) -> Iterator[str]:
     yield "<h1>The state of a lake</h1>"
     yield f'<p class="soft">{_safe(", ".join(report.places))}, read by Lakewarden at {_safe(report.at)}</p>'
     yield from (f"<p>{_safe(line)}</p>" for line in summary(report))
+    yield from _page_steps(report)
     if report.tables:
         yield "<h2>What each service would do</h2>"
         yield _head(*SERVICE_HEADS)
@@ -280,7 +288,6 @@ def _page(report: LakeReport) -> Iterator[str]:
             cells = "".join(f"<td>{_safe(cell)}</td>" for cell in table_cells(table))
             yield f"<tr><td>{_details(table)}</td>{cells}</tr>"
         yield "</tbody></table>"
-        yield from _page_steps(report)
     yield from _unread(report.unread)
     yield '<p class="soft">A service is due by the defaults of a daemon. Nothing was changed.</p>'
     yield "</body></html>\n"
@@ -306,10 +313,10 @@ def _page_steps(report: LakeReport) -> Iterator[str]:
     steps = report.first_steps()
     if not steps:
         return
-    yield "<h2>To be done before blocked services can run</h2><ul>"
+    yield "<h2>To do first: services are blocked until then</h2><ul>"
     for block, tables in steps[:_MOST_STEPS_OF_A_PAGE]:
         remedy = f'<br><span class="soft">{_safe(block.remedy.splitlines()[0])}</span>' if block.remedy else ""
-        yield f"<li>on {tables} tables: {_safe(block.reason)}{remedy}</li>"
+        yield f"<li>on {counted(tables, 'table')}: {_safe(block.reason)}{remedy}</li>"
     yield "</ul>"
 
 

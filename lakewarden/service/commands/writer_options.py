@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 from urllib.parse import urlsplit
 
-from lakewarden.client import Client, ClientError
+from lakewarden.client import Client, ClientError, NotAllowedError
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, UnknownNameError
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Syntax, WriterEngine
@@ -139,6 +139,9 @@ def _measured(table: str, engine: str, url: str, key: str | None) -> tuple[timed
     """
     try:
         answer = Client(url, key=key, timeout=5).writer_options(table, engine=cast(Any, engine))  # it judges itself
+    except NotAllowedError as refused:
+        remedy = "give an API key with --key-file, or in LAKEWARDEN_KEY" if refused.status == 401 else "use another key"
+        return None, f"the waits for the lock are the shortest safe ones, because {refused}: {remedy}"
     except (ClientError, ValueError):
         return None, f"no daemon answers for it at {url}: the waits for the lock are the shortest safe ones"
     held = answer["worst_lock_hold_seconds"]

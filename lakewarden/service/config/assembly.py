@@ -14,7 +14,7 @@ from lakewarden.planners.path_pattern import PathPattern
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.settings import shown
 from lakewarden.planners.sharing import SharedValues
-from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
+from lakewarden.planners.storage.locations import is_in_catalog, is_local, named_in_catalog
 from lakewarden.service.config import problems
 from lakewarden.service.config.checks import Facts, place_of
 from lakewarden.service.config.document import WrittenKeys
@@ -75,6 +75,14 @@ class Assembly:
             if not any(path.fits(location) for _, other in self._matching() for path in self._path_patterns(other)):
                 untold.append(table.path)
         return untold
+
+    def told(self) -> Mapping[str, str]:
+        """Return the formats that entries name for tables on local paths, by path."""
+        return {
+            table.path: table.format
+            for table in self._settings.tables
+            if table.path and table.format and table.format in self._formats and is_local(table.path)
+        }
 
     def roots(self) -> Sequence[str]:
         """Return the folders that patterns of paths begin with."""
@@ -205,6 +213,7 @@ class Assembly:
             name, names = named_in_catalog(match)
             catalog = self._known_catalog(name, None, (*at, "match"))
             if catalog is None:
+                self._levels(level, None, at)  # tells what is wrong with its policy
                 return None
             if not names:
                 self._problem((*at, "match"), f"names no tables: write catalog://{name}/* for all of them")

@@ -14,7 +14,7 @@ REFUSED = 2
 
 def check_config(file: Path, *, as_json: bool, out: TextIO) -> int:
     """Print every error that would stop `serve` here, and every warning. Return 2 if there is an error."""
-    examined = examine(file, to_serve=True)
+    examined = examine(file, to_serve=True, look=True)
     print(_as_json(examined) if as_json else _written_out(examined), file=out)
     return REFUSED if examined.config is None else 0
 

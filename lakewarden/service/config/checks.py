@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from lakewarden.executors.profile import FAILURES, INTERVAL, counted_deadline
-from lakewarden.planners.finding import format_at, signs
+from lakewarden.planners.finding import format_at, signs, why_not
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.ports import TableFormat
@@ -73,6 +73,8 @@ class Facts:
     """Why a data folder cannot be used."""
     formats: Mapping[str, str] = field(default_factory=dict)
     """The formats of tables by their addresses, as their files tell them."""
+    contradicted: Mapping[str, str] = field(default_factory=dict)
+    """Why tables cannot be opened by the format that is named for them, by their addresses."""
 
 
 def gather(
@@ -81,12 +83,14 @@ def gather(
     secrets: Collection[Secret] = (),
     data_dirs: Collection[Path] = (),
     untold: Collection[str] = (),
+    told: Mapping[str, str] = {},
     stores: Sequence[StoreSettings] = (),
     within: timedelta = LONGEST,
 ) -> Facts:
     """Return the facts about all of these, as far as there are answers.
 
-    The formats of the addresses in `untold` are read from their files. `stores` says how they are reached.
+    The formats of the addresses in `untold` are read from their files, and those in `told` are compared with them.
+    `stores` says how they are reached.
 
     For each kind it stops waiting if no further answer comes `within` this time.
     """
@@ -98,6 +102,11 @@ def gather(
             address: name
             for address, name in answered(partial(_format_of, Storages(stores)), untold, within=within).items()
             if name is not None
+        },
+        contradicted={
+            address: why
+            for address, why in answered(partial(_why_not, told), told, within=within).items()
+            if why is not None
         },
     )
 
@@ -147,6 +156,14 @@ def _format_of(storages: Storages, address: str) -> str | None:
         location = canonical_location(address)
         return format_at(location, storages.of(location), signs())
     except LakewardenError:
+        return None
+
+
+def _why_not(told: Mapping[str, str], address: str) -> str | None:
+    try:
+        location = canonical_location(address)
+        return why_not(told[address], location, Storages().of(location))
+    except (LakewardenError, OSError):
         return None
 
 
@@ -360,6 +377,8 @@ def _missing_tables(subject: Subject) -> Iterator[Problem]:
         place = None if table.path is None else subject.facts.places.get(table.path)
         if place is not None and place.is_there is False:
             yield _warning(("tables", number, "path"), f"there is nothing at {place.location} yet")
+        if (why := subject.facts.contradicted.get(table.path or "")) is not None:
+            yield _warning(("tables", number, "format"), f"{table.format}: {why}")
 
 
 _WITHOUT: Mapping[str | int, str] = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config import checks, problems
 from lakewarden.service.config.assembly import Assembly
 from lakewarden.service.config.checks import Facts, gather
-from lakewarden.service.config.daemon import merged
+from lakewarden.service.config.daemon import changed_keys, merged
 from lakewarden.service.config.document import Document, document_of, read_document
 from lakewarden.service.config.layers.making import homes, with_formats
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog, Discover
@@ -71,12 +71,14 @@ def examine(
     formats: Mapping[str, TableFormat] = FORMATS,
     started_with: Mapping[str, Any] | None = None,
     text: str | None = None,
+    look: bool = False,
 ) -> Examination:
     """Return the configuration and all its problems. `ask` reads the facts outside of it. `text` is what the file would
     have, if it is not written yet.
 
     `to_serve`: a daemon is to be started with it here and now, so its data folder must be usable. `started_with` is the
-    document of a running daemon. All that is not read again is taken from there.
+    document of a running daemon. All that is not read again is taken from there. `look`: the folders of tables are
+    looked into, which the process of a daemon does not do.
     """
     document = read_document(path) if text is None else document_of(text, file=path)
     problems = list(document.problems)
@@ -87,9 +89,19 @@ def examine(
     problems += wrong
     config = None
     if settings is not None:
-        config, more = assembled(settings, written, document.file, to_serve=to_serve, ask=ask, formats=formats)
+        config, more = assembled(
+            settings, written, document.file, to_serve=to_serve, ask=ask, formats=formats, look=look
+        )
         places = {problem.at for problem in problems}
         problems += (problem for problem in more if problem.at not in places)
+    if started_with is not None and any(problem.weight is Weight.ERROR for problem in problems):
+        alone = {one.at for one in examine(path, to_serve=to_serve, ask=ask, formats=formats, text=text).problems}
+        changed = ", ".join(changed_keys(started_with, document.values or {}))
+        restart = f"needs a restart, because {changed} of the file is read only at the start of the daemon"
+        problems = [
+            problem if problem.at in alone else replace(problem, sentence=f"{restart}: {problem.sentence}")
+            for problem in problems
+        ]
     errors = any(problem.weight is Weight.ERROR for problem in problems)
     in_order = sorted(problems, key=lambda problem: problem.line or document.line(problem.at) or math.inf)
     return Examination(document=document, config=None if errors else config, problems=tuple(in_order))
@@ -122,6 +134,7 @@ def assembled(
     to_serve: bool,
     ask: Callable[..., Facts],
     formats: Mapping[str, TableFormat],
+    look: bool = False,
 ) -> tuple[Config, list[Problem]]:
     """Return the configuration of settings, and its problems. `written` is what the settings were read from."""
     assembly = Assembly(settings, formats, written, file=file.name)
@@ -133,6 +146,7 @@ def assembled(
         secrets=set(secrets.values()),
         data_dirs=[data_dir] if to_serve else [],
         untold=assembly.untold(),
+        told=assembly.told() if look else {},
         stores=settings.storage,
     )
     tables, discover = assembly.assembled(facts)

@@ -56,6 +56,7 @@ def _printable(key: str) -> str:
 
 
 _LONGEST_KEY = 100
+_MOST_CHOICES = 8
 _LONGEST_SENTENCE = 1_000
 
 
@@ -157,7 +158,9 @@ def _one_of(choices: str, written: Any) -> str:
     names = choices.replace(" or ", ", ").split(", ")
     ours = _IN_THE_TRADE.get(str(written), "")
     near = [ours] if ours in names else difflib.get_close_matches(str(written)[:_LONGEST_KEY], names, n=1)
-    return f"it is one of {choices}, not {shown(written)}" + (f"; did you mean {near[0]}?" if near else "")
+    if near and len(names) > _MOST_CHOICES:
+        return f"there is no {shown(written)}; did you mean {near[0]}?"
+    return f"must be {choices}, not {shown(written)}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _in_plain_words(detail: dict[str, Any], example: str) -> str:

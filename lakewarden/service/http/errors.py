@@ -193,7 +193,8 @@ def add_error_handlers(app: FastAPI, show: ShowProblem = as_it_is) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         detail = error.errors()[0]
         remedy = _NOT_JSON if isinstance(error.body, bytes) else None  # FastAPI reads only what is declared as JSON
-        place = ".".join(str(part) for part in detail["loc"])
+        where = detail["loc"][:1] if detail["type"] == "json_invalid" else detail["loc"]  # else an offset follows
+        place = ".".join(str(part) for part in where)
         return answer(request, 422, "invalid", f"{place}: {in_plain_words(detail)}", remedy)
 
     @app.exception_handler(TemporaryError)

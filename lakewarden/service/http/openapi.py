@@ -76,6 +76,8 @@ def _described(app: FastAPI) -> dict[str, Any]:
     components["securitySchemes"] = _SCHEMES
     for path, methods in made["paths"].items():
         for method, operation in methods.items():
+            below = path.strip("/").removeprefix("v1/")
+            operation["tags"] = ["services" if "/services/" in path else below.partition("/")[0]]
             _with_parameters(operation, path)
             if is_tagged(path, method):
                 operation["parameters"].append(dict(IF_NONE_MATCH))

@@ -36,7 +36,7 @@ BLOCKS: tuple[Reason, ...] = (
     _reason(
         "quarantined",
         "Runs of the service have failed several times in a row.",
-        "Mend the cause that the sentence names. Then resume the table.",
+        "Fix the cause that the sentence names. Then release the service: `lakewarden quarantine release`.",
     ),
     _reason(
         "proof_missing",
@@ -51,13 +51,13 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     _reason(
         "backing_off",
-        "The last run failed. The next attempt waits.",
-        "Read why the run failed. The service runs again by itself.",
+        "The last run failed or was cancelled. The next attempt waits.",
+        "Read how the run ended. The service runs again by itself, or at once after `lakewarden quarantine release`.",
     ),
     _reason(
         "not_observed",
         "The metadata of the table cannot be read, or its catalog or its store does not answer.",
-        "Mend what the sentence names: a file, an address or a login. The table is read again by itself.",
+        "Fix what the sentence names: a file, an address or a login. The table is read again by itself.",
     ),
     _reason(
         "metadata_damaged",

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import lakewarden
-from lakewarden.planners.model.printable import printable, size, span
+from lakewarden.planners.model.printable import counted, printable, size, span
 from lakewarden.service.reporting.explain.text import forecast_in_words
 
 # Ages in pages. They change with the time alone, so tags of pages leave them out, and the browser counts them on.
@@ -71,6 +71,7 @@ class Pages:
         self._templates.filters.update(
             ago=ago,
             since=since,
+            counted=counted,
             size=size,
             span=_span,
             moment=_moment,

@@ -56,11 +56,11 @@ class _AsJson(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
         fields = {
+            "ts": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": "library",
             "logger": record.name,
             "message": super().format(record),
-            "event": "library",
-            "level": record.levelname.lower(),
-            "ts": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
         }
         return json.dumps(printable_values(fields, lines=False))
 
@@ -78,8 +78,9 @@ def _as_printable(
     _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     """Remove characters from names of tables and senders that control a terminal, break a line, or cannot be
-    encoded.
+    encoded. What a reader looks for first comes first.
     """
+    event = {**{key: event[key] for key in ("ts", "level", "event") if key in event}, **event}
     trace = event.pop("exception", None)
     fields: structlog.typing.EventDict = printable_values(event, lines=False)
     return fields if trace is None else {**fields, "exception": printable(trace, most=_LONGEST_TRACE, lines=True)}

@@ -17,13 +17,15 @@ from lakewarden.planners.services import SERVICES
 
 class WriterOptionBody(BaseModel):
     """One option and the reason for it. A key with leading dashes is a flag of the command line. `shared`: writers need
-    it without Lakewarden, too, as long as several of them write.
+    it without Lakewarden, too, as long as several of them write. `optional`: it weakens a guarantee, so the owner of
+    the writer decides.
     """
 
     key: str
     value: str
     why: str
     shared: bool = False
+    optional: bool = False
 
     @property
     def is_flag(self) -> bool:
@@ -84,10 +86,7 @@ def options_of(
         engine=engine.name,
         worst_lock_hold_seconds=None if held is None else held.total_seconds(),
         options=[
-            *(
-                WriterOptionBody(key=option.key, value=option.value, why=option.why, shared=option.shared)
-                for option in options
-            ),
+            *(WriterOptionBody.model_validate(option, from_attributes=True) for option in options),
             *(_key_option(table_format) if with_key else ()),
         ],
         ours=list(table.policies),
@@ -121,7 +120,7 @@ def written_out(body: WriterOptionsBody, source: str | None, *, syntax: Syntax) 
 
 def _lines(body: WriterOptionsBody, source: str | None, syntax: Syntax) -> Iterator[tuple[bool, str]]:
     """Yield every line, and whether it is a comment."""
-    yield True, f"The options of a {body.engine} writer of {body.table} beside Lakewarden."
+    yield True, f"{body.engine.capitalize()} writer options for {body.table}, beside Lakewarden."
     if source is not None:
         yield True, f"{source}."
     if body.mode is not Mode.ACT:
@@ -134,11 +133,12 @@ def _lines(body: WriterOptionsBody, source: str | None, syntax: Syntax) -> Itera
     if body.left_to_writer:
         yield True, f"Left to the writer, because they have no policy: {', '.join(body.left_to_writer)}."
     settings = [option for option in body.options if not option.is_flag]
+    last = next((option for option in reversed(settings) if not option.optional), None)
     for why, options in groupby(settings, key=lambda setting: setting.why):
         yield False, ""
         yield True, why
         for option in options:
-            yield False, _option(option, syntax, last=option is settings[-1])
+            yield option.optional, _option(option, syntax, last=option is last)
     for flag in (option for option in body.options if option.is_flag):
         yield False, ""
         yield True, f"and on the command line: {flag.key}"

@@ -93,7 +93,11 @@ class LockProofs:
             busy=busy or (record is not None and record.busy),
         )
         if record is not None and record.evidence.verdict is not evidence.verdict:
-            log.warning("lock_proof", table=table.id, verdict=evidence.verdict.value, lock=summary(evidence))
+            facts = {"table": table.id, "verdict": evidence.verdict.value, "lock": summary(evidence)}
+            if evidence.verdict is ProofState.PROVED:
+                log.info("lock_proof", **facts)
+            else:
+                log.warning("lock_proof", **facts)
         self._records[table.id] = _Record(
             identity=identity,
             evidence=evidence,

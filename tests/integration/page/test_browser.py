@@ -135,7 +135,7 @@ def test_a_button_does_what_it_says_and_the_page_shows_it_without_a_reload(
     page = watch(daemon).goto("/tables/trips")
 
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_text("Paused: paused through the API", exact=True)).to_be_visible()
+    expect(page.get_by_text("Paused: no reason given", exact=True)).to_be_visible()
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
     page.locator("article", has_text="clean").get_by_role("button", name="Run now").click()
@@ -251,7 +251,7 @@ def test_a_hostile_name_is_text(make_daemon: Callable[..., ServedDaemon], watch:
     expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
     assert page.locator("img").count() == 0
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_text("Paused: paused through the API", exact=True)).to_be_visible()
+    expect(page.get_by_text("Paused: no reason given", exact=True)).to_be_visible()
 
 
 def test_a_click_before_the_scripts_are_there_is_not_lost(
@@ -269,7 +269,7 @@ def test_a_click_before_the_scripts_are_there_is_not_lost(
     for script in held:
         script.continue_()
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_text("Paused: paused through the API", exact=True)).to_be_visible()
+    expect(page.get_by_text("Paused: no reason given", exact=True)).to_be_visible()
 
 
 def test_a_click_while_the_page_loads_itself_is_not_lost(
@@ -287,7 +287,7 @@ def test_a_click_while_the_page_loads_itself_is_not_lost(
         page.get_by_role("button", name="Pause").click()
 
     held[0].continue_()
-    expect(page.get_by_text("Paused: paused through the API", exact=True)).to_be_visible()
+    expect(page.get_by_text("Paused: no reason given", exact=True)).to_be_visible()
 
 
 def test_a_person_signs_in_works_and_signs_out(

@@ -81,12 +81,13 @@ _UNKNOWN = json.dumps(problem_body(404, "there is no such table"))
 
 @contextmanager
 def answering(answers: Mapping[str, str]) -> Iterator[str]:
-    """Serve fixed answers by path, and yield the address."""
+    """Serve fixed answers by path, and yield the address. A problem has its own status."""
 
     class Answers(Handler):
         def do_GET(self) -> None:
-            known = answers.get(self.path)
-            self.answer(404 if known is None else 200, (_UNKNOWN if known is None else known).encode())
+            answer = answers.get(self.path, _UNKNOWN)
+            status = json.loads(answer)["status"] if '"about:blank"' in answer else 200
+            self.answer(status, answer.encode())
 
     with serving(Answers) as port:
         yield f"http://127.0.0.1:{port}"

@@ -161,6 +161,12 @@ def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.Cap
     assert capsys.readouterr().err.startswith("Usage: lakewarden")
 
 
+def test_a_wrong_choice_is_told_without_the_words_of_a_library(capsys: pytest.CaptureFixture[str]) -> None:
+    """The value, and what it may be."""
+    assert main(["tables", "--only", "bogus"]) == 2
+    assert "Invalid value for '--only': 'bogus' is not one of" in capsys.readouterr().err
+
+
 def test_names_of_files_in_another_encoding_are_refused_with_the_remedy(tmp_path: Path) -> None:
     """Otherwise a partition with a letter beyond ASCII in its path would not be found, and taken for deleted."""
     asked = [sys.executable, "-m", "lakewarden.cli", "explain", str(tmp_path)]

@@ -36,14 +36,14 @@ def explained(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 
 def test_it_has_the_keys_of_the_explanation_of_a_daemon(table: HudiTable, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each service has a decision with its code. What blocks one is told where it would run."""
+    """Each service has a decision with its code. It is blocked as that of a daemon is."""
     code, answer = explained(capsys, str(table.folder))
     assert code == Code.DONE
     assert (answer["format"], answer["mode"], answer["kind"]) == ("hudi", "plan", "MERGE_ON_READ")
     assert list(answer["services"]) == ["compaction", "clustering", "clean", "archive", "rollback"]
     decisions = {name: one["decision"]["code"] for name, one in answer["services"].items()}
     assert decisions["clean"] == "lock_missing"
-    assert decisions["archive"] == "trigger_not_reached"
+    assert decisions["archive"] == "lock_missing"
     assert [one["file_groups"] for one in answer["services"]["compaction"]["pending"]] == [2]
 
 
@@ -80,6 +80,12 @@ def test_what_is_no_table_is_said_in_one_line(tmp_path: Path, place: str, capsys
     assert (code, printed.out, printed.err.count("\n")) == (Code.USAGE, "", 1)
 
 
+def test_a_path_that_is_not_there_is_told_in_a_few_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says nothing of the signs of formats."""
+    assert main(["explain", "/no/where"]) == Code.USAGE
+    assert capsys.readouterr().err == "there is nothing at /no/where\n"
+
+
 def test_the_past_is_known_to_a_daemon_alone(table: HudiTable, capsys: pytest.CaptureFixture[str]) -> None:
     """`--at` with a path is a wrong argument."""
     assert main(["explain", str(table.folder), "--at", "2026-11-23T12:00:00Z"]) == Code.USAGE
@@ -113,7 +119,9 @@ def test_no_folder_is_taken_for_a_directory_without_the_word(
     assert "is no format: it is one of hudi, iceberg" in capsys.readouterr().err
 
 
-def test_a_table_of_a_catalog_is_explained_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_of_a_catalog_is_explained_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The configuration has the catalog. The folder of such a table is no table: only its catalog knows its newest
     version.
     """
@@ -133,5 +141,8 @@ def test_a_table_of_a_catalog_is_explained_by_its_name(tmp_path: Path, capsys: p
 
     assert main(["explain", "catalog://lake/sales.orders"]) == Code.USAGE
     assert "name a configuration that has it, with --config" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert main(["explain", "catalog://lake/sales.orders"]) == Code.DONE, "lakewarden.yaml of this folder has it"
+    capsys.readouterr()
     assert main(["explain", f"{tmp_path}/warehouse/sales/orders"]) == Code.USAGE
     assert "a catalog knows its newest version" in capsys.readouterr().err

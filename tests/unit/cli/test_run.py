@@ -28,7 +28,7 @@ BLOCKED = DecisionRow(
     again_at=None, decided_at=NOW,
 )  # fmt: skip
 EXPLAINED = explain(TableStatus(table=TABLE), decided=[BLOCKED], last_runs={}, waiting={}, now=NOW)
-RUN = run_body("run-1", table="sales.orders", reason="asked for")
+RUN = run_body("run-1", table="sales.orders", reason="requested manually")
 REFUSED = problem_body(409, "a lock is missing", remedy="name it")
 
 
@@ -75,7 +75,7 @@ def test_a_run_is_asked_for_and_named(capsys: pytest.CaptureFixture[str]) -> Non
     """One line for people, and with --json exactly what the API answers."""
     with daemon({**KNOWN, COMPACTION: (202, RUN)}) as (url, _):
         assert main(["trigger", "sales.orders", "compaction", "--url", url]) == 0
-        assert capsys.readouterr().out == "run run-1 of compaction on sales.orders is QUEUED: asked for\n"
+        assert capsys.readouterr().out == "run run-1 of compaction on sales.orders is QUEUED: requested manually\n"
         assert main(["trigger", "sales.orders", "compaction", "--url", url, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == RUN
 
@@ -128,8 +128,8 @@ def test_a_rewrite_of_all_files_is_asked_for(capsys: pytest.CaptureFixture[str])
     with daemon({**KNOWN, COMPACTION: (200, beside)}) as (url, _):
         assert main(["trigger", "sales.orders", "compaction", "--rewrite-all", "--url", url]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "run run-1 of compaction on sales.orders is QUEUED: asked for"
-    assert second.endswith("is RUNNING: asked for. The rewrite of all files begins after it")
+    assert first == "run run-1 of compaction on sales.orders is QUEUED: requested manually"
+    assert second.endswith("is RUNNING: requested manually. The rewrite of all files begins after it")
 
 
 def test_a_rewrite_of_all_files_is_withdrawn(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from lakewarden.cli.terminal import Column, Kind, listed, show_items
+from lakewarden.cli.terminal import Column, Kind, listed, none_of, show_items
 
 COLUMNS = (
     Column("ID", "id"),
@@ -68,3 +68,9 @@ def test_a_name_with_markup_is_shown_as_it_is() -> None:
     Console(file=out, width=100, markup=False).print(listed([item], COLUMNS, width=100))
     assert "[red]orders[/red]" in out.getvalue()
     assert "2.0 KiB" in out.getvalue()
+
+
+def test_an_empty_list_says_whether_there_is_nothing_or_nothing_that_fits() -> None:
+    """After the first start there are no runs yet, and that is no wrong argument."""
+    assert none_of("run", {"table": None, "state": None}) == "there are no runs yet"
+    assert none_of("run", {"table": "trips", "state": None}) == "no run fits these options"

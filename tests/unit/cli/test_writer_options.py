@@ -14,7 +14,7 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.writers.writer_options import STREAMER
 from lakewarden.planners.ports import FLINK, SPARK, WriterEngine
 from lakewarden.service.config.loading import load
-from tests.support.daemon.answers import answering, table_body
+from tests.support.daemon.answers import answering, problem_body, table_body
 
 NOBODY = "http://127.0.0.1:9"
 HOOK = "https://lakewarden.example/v1/hooks/hudi"
@@ -62,6 +62,18 @@ def test_without_a_configuration_the_remedy_is_said(
     assert "--config" in said
     assert "lakewarden init" in said
     assert "Traceback" not in said
+
+
+def test_a_daemon_that_asks_for_a_key_is_no_daemon_that_is_away(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The waits are those without a measurement, and the reader learns how to get the others."""
+    refused = problem_body(401, "no API key was sent")
+    with answering({"/v1/tables/sales.orders/writer-options?engine=spark": json.dumps(refused)}) as url:
+        assert main(["writer-options", "sales.orders", "--config", str(config), "--url", url]) == 0
+    said = capsys.readouterr().out
+    assert "no daemon answers" not in said
+    assert "give an API key with --key-file" in said
 
 
 @pytest.mark.parametrize("engine", [SPARK, STREAMER])
@@ -172,7 +184,8 @@ def test_writers_on_other_machines_are_not_sent_to_themselves(
 
 
 def _body(engine: str) -> str:
-    option = {"key": "hoodie.compact.inline", "value": "false", "why": "Lakewarden compacts.", "shared": False}
+    kind = {"shared": False, "optional": False}
+    option = {"key": "hoodie.compact.inline", "value": "false", "why": "Lakewarden compacts.", **kind}
     known = {"table": "sales.orders", "mode": "act", "engine": engine, "worst_lock_hold_seconds": 2.5}
     return json.dumps({**known, "options": [option], "ours": ["compaction"], "left_to_writer": []})
 

@@ -120,7 +120,7 @@ def test_what_a_dead_run_has_left_rests_as_long_as_the_last_run_asked_for() -> N
 def test_asking_skips_the_trigger() -> None:
     """An operator need not wait for the trigger."""
     assert isinstance(decided(backlog=Backlog(commits=1)), NotDue)
-    assert decided(backlog=Backlog(commits=1), asked=True) == Due(reason="asked for")
+    assert decided(backlog=Backlog(commits=1), asked=True) == Due(reason="requested manually")
 
 
 # -- idle
@@ -521,7 +521,7 @@ def test_outside_its_window_what_is_pending_is_still_finished() -> None:
 
 def test_a_persons_request_skips_the_window() -> None:
     """An operator who asks knows what time it is."""
-    assert decided(policy=replace(POLICY, window=CLOSED), asked=True) == Due(reason="asked for")
+    assert decided(policy=replace(POLICY, window=CLOSED), asked=True) == Due(reason="requested manually")
 
 
 # -- deletions that wait for an approval

@@ -98,7 +98,7 @@ def test_time_elapsed_names_the_moment_from_which_it_fires() -> None:
 
     assert not waiting.fires
     assert waiting.again_at == due_at
-    assert waiting.reason == "3599s of 1h since the last one"
+    assert waiting.reason == "59m 59s of 1h since the last one"
     assert TimeElapsed(at_least=HOUR).judge(backlog, due_at).fires
 
 

@@ -43,12 +43,11 @@ from lakewarden.planners.formats.directory.options import (
 )
 from lakewarden.planners.formats.directory.service_needs import MOST_SHOWN, ServiceNeeds, shown_path
 from lakewarden.planners.formats.directory.writers import moment, usual_interval
-from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Timeline
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.view import TableIdentity, TableView, WriterActivity
+from lakewarden.planners.model.view import Blocker, TableIdentity, TableView, WriterActivity
 from lakewarden.planners.ports import MOST_FILES, DeepListing, Observation, Storage
 from lakewarden.planners.settings import shown
 
@@ -257,6 +256,7 @@ def observed(
             *(warning for of in others.values() for warning in of.warnings),
         ),
         blockers=(
+            *_unset(table),
             *blockers(table.location, storage, commit),
             *compacting.blockers(
                 table.location, storage, options_of(table, Service.COMPACTION, CompactionOptions), log
@@ -294,22 +294,16 @@ def _others(
     unfinished = {service if service in ours else ours[0]: why for service, why in left.items()}
     if Service.COMPACTION in ours:
         rules = compaction_rules(options, chosen, usual=usual)
-        left_over = unfinished.get(Service.COMPACTION)
-        if rules is None:
-            yield Service.COMPACTION, _unset("options.restore_horizon")
-        else:
+        if rules is not None:
+            left_over = unfinished.get(Service.COMPACTION)
             yield Service.COMPACTION, compaction_needs(folders, rules, now, unfinished=left_over)
     if Service.TTL in ours:
         term = term_of(options, options_of(table, Service.TTL, TtlOptions), usual=usual)
-        if term is None:
-            yield Service.TTL, _unset("services.ttl.options.retain")
-        else:
+        if term is not None:
             yield Service.TTL, ttl_needs(folders, term, now, unfinished=unfinished.get(Service.TTL))
     if Service.ORPHANS in ours:
         age = age_of_orphans(options, options_of(table, Service.ORPHANS, OrphansOptions))
-        if age is None:
-            yield Service.ORPHANS, _unset("options.restore_horizon")
-        else:
+        if age is not None:
             yield Service.ORPHANS, orphans_needs(folders, age, now, unfinished=unfinished.get(Service.ORPHANS))
 
 
@@ -333,5 +327,25 @@ def _unexplained(folders: Mapping[str, Folder]) -> Iterator[str]:
         )
 
 
-def _unset(key: str) -> ServiceNeeds:
-    return ServiceNeeds(rest=NotDue(code="setting_missing", reason=f"{key} is not set: nothing is touched without it"))
+def _unset(table: Table) -> Iterator[Blocker]:
+    """Yield a block for each setting without a default that is missing. A daemon refuses such a configuration."""
+    found: dict[str, list[Service]] = {}
+    if table_options(table).restore_horizon is None:
+        found["options.restore_horizon"] = [Service.COMPACTION, Service.ORPHANS]
+    if options_of(table, Service.TTL, TtlOptions).retain is None:
+        found["services.ttl.options.retain"] = [Service.TTL]
+    for key, services in found.items():
+        yield Blocker(
+            code="setting_missing",
+            reason=f"{key} is not set: nothing is touched without it",
+            remedy=_WHAT_TO_SET[key],
+            services=frozenset(services),
+            only_if_configured=True,
+        )
+
+
+_WHAT_TO_SET = {
+    "options.restore_horizon": "set it to more than the longest time after which a stopped job is restored, as in 7d, "
+    "or to 0s if no job ever is",
+    "services.ttl.options.retain": "set how long a partition is kept, as in 90d",
+}

@@ -73,7 +73,10 @@ def hints_of(body: bytes, *, whole: bool = True) -> tuple[Hint, ...]:
         return ()
     objects = list(_objects(event))
     if not objects:
-        raise MalformedHookError("the body has no Records, detail, or bucket and name, as events of object stores have")
+        raise MalformedHookError(
+            "the body names no object, as events of object stores do: in Records (with s3.bucket.name and "
+            "s3.object.key), in detail, or as bucket and name"
+        )
     places = dict.fromkeys(place for scheme, bucket, key in objects for place in _above(scheme, bucket, key))
     return tuple(At(location=place, folder=folder) for place, folder in places)
 

@@ -113,7 +113,8 @@ def _of_rewrite(rewrite: RewriteOptions) -> _Found:
         yield "min_file_size", f"{format_size(smallest)} is not less than max_file_size: set less than that"
 
 
-_METADATA = re.compile(r"\d+-[0-9a-f-]{36}.*\.metadata\.json(?:\.gz)?|v\d+(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_NUMBERED = re.compile(r"v\d+(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_METADATA = re.compile(rf"\d+-[0-9a-f-]{{36}}.*\.metadata\.json(?:\.gz)?|{_NUMBERED.pattern}")
 
 TIMEOUT = timedelta(seconds=20)
 """How long one attempt of an observation reads manifests. There is a second attempt if the table changes meanwhile.
@@ -142,7 +143,7 @@ class IcebergFormat:
     commit_hook: CommitHook | None = HOOK
     writer_engines: tuple[WriterEngine, ...] = ENGINES
     first_services: tuple[Service, ...] = (Service.COMPACTION, Service.CLEAN, Service.ORPHANS, Service.ARCHIVE)
-    sign: Sign | None = Sign(folder="metadata", file=_METADATA)
+    sign: Sign | None = Sign(folder="metadata", file=_METADATA, by_path=_NUMBERED)
 
     def __init__(self) -> None:
         self._pointers = Pointers()

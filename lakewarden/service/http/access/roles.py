@@ -69,10 +69,10 @@ def guarding(on_refusal: OnRefusal) -> Step:
 
         async def guarded(request: Request) -> Response:
             caller = caller_of(request)
-            reason = _refused(caller, role, request.path_params, whole=whole)
-            if reason is not None:
+            refused = _refused(caller, role, request.path_params, whole=whole)
+            if refused is not None:
                 on_refusal(NOT_ALLOWED.kind, client_of(request.scope))
-                raise ApiError(NOT_ALLOWED.status, NOT_ALLOWED.code, reason, NOT_ALLOWED.remedy, key=caller.key)
+                raise ApiError(NOT_ALLOWED.status, NOT_ALLOWED.code, *refused, key=caller.key)
             return await answer(request)
 
         return guarded
@@ -80,14 +80,17 @@ def guarding(on_refusal: OnRefusal) -> Step:
     return step
 
 
-def _refused(caller: Caller, role: Role, path: Mapping[str, str], *, whole: bool) -> str | None:
-    """Return why a caller may not use a route, or None if it may."""
+def _refused(caller: Caller, role: Role, path: Mapping[str, str], *, whole: bool) -> tuple[str, str | None] | None:
+    """Return why a caller may not use a route, with the remedy. None if it may."""
     if not caller.may(role):
-        return f"this needs the role {role}, and the key of {caller.name} has the role {caller.role}"
+        reason = f"this needs the role {role}, and the key of {caller.name} has the role {caller.role}"
+        return reason, NOT_ALLOWED.remedy
     if whole and not caller.reaches_everything:
-        return f"this concerns every table, and the key of {caller.name} is for: {', '.join(caller.tables)}"
+        reason = f"this concerns every table, and the key of {caller.name} is for: {', '.join(caller.tables)}"
+        return reason, "use a key for all tables: `lakewarden keys list` shows the tables of each key"
     if "table" in path and not caller.reaches(path["table"]):
-        return f"the key of {caller.name} is not for table {path['table']!r}: it is for {', '.join(caller.tables)}"
+        reason = f"the key of {caller.name} is not for table {path['table']!r}: it is for {', '.join(caller.tables)}"
+        return reason, "use a key for this table: `lakewarden keys list` shows the tables of each key"
     return None
 
 

@@ -13,10 +13,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from lakewarden.planners.model.clock import Clock
-from lakewarden.service.http.access.callers import reads_pages
+from lakewarden.service.http.access.callers import CALLER, reads_pages
 from lakewarden.service.http.access.roles import caller_of
 from lakewarden.service.http.errors import ProblemAnswer
 from lakewarden.service.http.live.etags import has
+from lakewarden.service.model.access import Role
 from lakewarden.service.page.rendering import Pages, without_ages
 
 HEADERS = {
@@ -44,9 +45,11 @@ class Rendering:
 
         A browser that has the page already gets 304. Ages do not count as a change: the browser counts them on.
         """
+        caller = caller_of(request)
         body = self._pages.rendered(
             name,
-            caller=caller_of(request),
+            caller=caller,
+            sees_audit=caller.may(Role.ADMIN) and caller.reaches_everything,
             address=address(request),
             **{"now": self._clock.now(), **values},
         )
@@ -89,7 +92,7 @@ class ProblemPages:
         """
         if not reads_pages(scope) or self._is_api(scope["path"]):
             return answer
-        body = self._pages.rendered("problem", problem=json.loads(bytes(answer.body)))
+        body = self._pages.rendered("problem", problem=json.loads(bytes(answer.body)), caller=scope.get(CALLER))
         headers = {name: value for name, value in answer.headers.items() if name not in _OF_BODIES}
         return Response(
             body.encode("utf-8", "replace"),

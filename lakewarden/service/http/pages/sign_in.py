@@ -11,7 +11,7 @@ from lakewarden.service.http.access.callers import KEY_COOKIE, Identify, identif
 from lakewarden.service.http.access.roles import OPEN
 from lakewarden.service.http.errors import ApiError
 from lakewarden.service.http.pages.answer import HEADERS, Rendering
-from lakewarden.service.model.access import Caller
+from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.page.rendering import static_files
 
 SIGN_IN = "/sign-in"
@@ -49,8 +49,13 @@ def add_sign_in(app: FastAPI, identify: Identify | None, rendering: Rendering) -
         answer = RedirectResponse(to, 303, headers=HEADERS)
         if identify is None:
             return answer
-        if not (key.isascii() and isinstance(await identified(identify, key.encode()), Caller)):
+        caller = await identified(identify, key.encode()) if key.isascii() else None
+        refused = None
+        if not isinstance(caller, Caller):
             refused = "This key is unknown, has expired, or was revoked."
+        elif not caller.may(Role.VIEWER):
+            refused = f"This key has the role {caller.role}, and pages need the role viewer."
+        if refused is not None:
             return rendering.bare("sign_in", status=401, to=to, refused=refused)
         answer.set_cookie(KEY_COOKIE, key, httponly=True, samesite="lax", secure=_is_secure(request))
         return answer

@@ -99,7 +99,8 @@ ShownMoment = Annotated[Moment, AfterValidator(_with_room)]
 def in_plain_words(error: Mapping[str, Any]) -> str:
     """Return what is wrong with a value, from an error of pydantic."""
     kind = str(error["type"])
-    facts = {"sent": shown(error["input"]), **error.get("ctx", {})}
+    sent = error["input"]
+    facts = {"sent": shown(sent.decode(errors="replace") if isinstance(sent, bytes) else sent), **error.get("ctx", {})}
     if kind in _SAID:
         return _SAID[kind].format(**facts)
     needed = next((words for start, words in _NEEDED.items() if kind.startswith(start)), None)
@@ -110,9 +111,9 @@ _SAID: Mapping[str, str] = {
     "missing": "is missing",
     "extra_forbidden": "there is no such field",
     "value_error": "{error}",
-    "json_invalid": "is no JSON: {error}",
-    "enum": "is one of {expected}, not {sent}",
-    "literal_error": "is one of {expected}, not {sent}",
+    "json_invalid": "is not JSON: {error}",
+    "enum": "must be {expected}, not {sent}",
+    "literal_error": "must be {expected}, not {sent}",
     "string_too_long": "has at most {max_length} characters",
     "string_too_short": "has at least {min_length} characters",
     "greater_than_equal": "is at least {ge}, not {sent}",

@@ -26,7 +26,7 @@ class PauseRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    reason: str = Field(default="paused through the API", max_length=_LONGEST_REASON)
+    reason: str = Field(default="no reason given", max_length=_LONGEST_REASON)
 
 
 def _of_page(request: Request) -> PauseRequest:
@@ -81,7 +81,7 @@ def add_release(app: FastAPI, plane: ControlPlane) -> None:
         status = registered(plane, table)
         policy_service = policy_of(status, service)
         if not await answered(plane.commands.release(status.table.id, policy_service, caller=caller_of(request))):
-            raise ApiError(404, "not_found", f"{policy_service} of table {table} is in no quarantine and no backoff")
+            raise ApiError(404, "not_found", f"{policy_service} of table {table} is not in quarantine or backing off")
 
 
 # Runs that an operator cancels.

@@ -81,7 +81,7 @@ def add_runs(app: FastAPI, plane: ControlPlane, clock: Clock, live: LiveRuns) ->
         """Withdraw a rewrite of all files. What is rewritten already stays. A run of it that is active may finish."""
         status, caller = registered(plane, table), caller_of(request)
         if not await answered(plane.commands.end_rewrite(status.table.id, policy_of(status, service), caller=caller)):
-            raise ApiError(404, "not_found", f"no rewrite of all files of {status.table.id} was asked for")
+            raise ApiError(404, "not_found", f"no rewrite of all files of {status.table.id} was requested")
 
     @app.get("/v1/runs/{run}", responses=errors(404, 503), openapi_extra=_VIEWER)
     def run(run: str, request: Request) -> RunBody:

@@ -56,7 +56,8 @@ document.addEventListener("htmx:afterRequest", ({ detail: { elt, xhr, requestCon
 function span(seconds) {
   if (seconds < 60) return `${Math.floor(seconds)}s`;
   for (const [unit, larger, part, smaller] of [["d", 86400, 3600, "h"], ["h", 3600, 60, "m"], ["m", 60, 1, "s"]]) {
-    if (seconds >= larger) return `${Math.floor(seconds / larger)}${unit} ${Math.floor((seconds % larger) / part)}${smaller}`;
+    const rest = Math.floor((seconds % larger) / part);
+    if (seconds >= larger) return `${Math.floor(seconds / larger)}${unit}${rest ? ` ${rest}${smaller}` : ""}`;
   }
 }
 window.setInterval(() => {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from lakewarden.planners.model.printable import printable, size, span
+from lakewarden.planners.model.printable import counted, printable, size, span
 from lakewarden.service.reporting.explain.bodies import (
     ActiveRunExplanation,
     BacklogExplanation,
@@ -155,7 +155,7 @@ def _service(name: str, explanation: TableExplanation) -> _Lines:
     if service.retries >= _OFTEN:
         yield (
             "STANDS STILL",
-            f"it yielded {service.retries} times in a row, the last time because: {service.retry_reason}",
+            f"it yielded {counted(service.retries, 'time')} in a row, the last time because: {service.retry_reason}",
         )
     yield "due when", service.due_when + source("trigger")
     if service.window is not None:
@@ -236,7 +236,7 @@ def _amount(files: int | None, content: int | None) -> str | None:
 
 def _effort(forecast: ForecastExplanation) -> str:
     if forecast.seconds is None:
-        return "no past: how long it takes is not known"
+        return "no history yet: how long it takes is not known"
     cores = "" if forecast.core_seconds is None else f", {forecast.core_seconds:g} core-seconds"
     of = "this table" if forecast.basis is Basis.OWN else "other tables of its format"
     return f"about {span(forecast.seconds)}{cores} (from {_counted(forecast.runs, 'run')} of {of})"

@@ -11,7 +11,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from rich.console import Console
 
 from lakewarden.planners.model.table import Table, TableId
@@ -83,12 +85,13 @@ def test_every_table_is_a_line_and_a_broken_one_is_a_reason(lake: Path, document
 
 
 def test_the_totals_are_the_sums_of_the_tables(document: Any) -> None:
-    """Nothing is counted twice or left out. A service that is blocked is due, too."""
+    """Nothing is counted twice or left out. A service with work is counted although it is blocked."""
     for name, of in document["services"].items():
         lines = [s for table in document["tables"] for s in table["services"] if s["service"] == name]
         due = [one for one in lines if one["is_due"]]
-        assert of.get("due", 0) + of.get("blocked", 0) == len(due)
-        assert of.get("not due", 0) == len(lines) - len(due)
+        assert of.get("due", 0) == sum(one["decision"] == "WouldRun" for one in lines)
+        assert of.get("blocked", 0) == sum(one["decision"] == "Blocked" for one in lines)
+        assert of.get("not due", 0) == sum(one["decision"] == "NotDue" for one in lines)
         for key in ("read_files", "read_bytes", "write_files", "delete_files"):
             assert of.get(key, 0) == sum(one[key] or 0 for one in due)
 
@@ -100,6 +103,38 @@ def test_each_service_has_a_reason_and_a_block_has_a_remedy(document: Any) -> No
     assert all(one["reason"] for one in services)
     assert all(one["remedy"] for one in services if one["decision"] == "Blocked")
     assert all(one["code"] in CODES for one in services)
+
+
+def test_what_blocks_is_told_first_and_is_blocked_although_nothing_is_due(report: LakeReport, document: Any) -> None:
+    """As a daemon decides: the lock is missing for each service of the Hudi tables, whether it has work or not."""
+    hudi = [one for table in document["tables"] if table["format"] == "hudi" for one in table["services"]]
+    assert {one["decision"] for one in hudi} == {"Blocked"}
+    assert {one["is_due"] for one in hudi} == {True, False}
+    out = io.StringIO()
+    Console(file=out, width=180).print(text_of(report, most=0))
+    assert 0 < out.getvalue().index("no lock is named") < out.getvalue().index("fewer files")
+
+
+def test_a_pipe_has_no_padding_and_no_broken_line(lake: Path) -> None:
+    """A line is as long as its text, so `wc`, `less` and the log of a job are readable."""
+    code, out, _ = printed(f"{lake}/hudi", f"{lake}/paimon")
+    lines = out.splitlines()
+    assert code == 0
+    assert all(line == line.rstrip() for line in lines)
+    assert any("if the table is a copy or was moved" in line and line.endswith("who made the plan") for line in lines)
+
+
+def test_a_database_with_tables_of_one_format_is_no_catalog_of_another(tmp_path: Path) -> None:
+    """It has no table of Paimon's, and that is no part that could not be read."""
+    catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("sales")
+    rows = pa.table({"id": [1, 2, 3]})
+    catalog.create_table("sales.orders", rows.schema).append(rows)
+    place = f"jdbc:sqlite:{tmp_path}/catalog.db?warehouse={tmp_path}&name=prod"
+    code, out, err = printed(place)
+    assert (code, err) == (0, "")
+    assert out.startswith("1 table read, 0 could not be read.")
+    assert "paimon" not in out
 
 
 def test_the_worst_table_comes_first(document: Any) -> None:
@@ -144,7 +179,7 @@ def test_the_text_says_the_same_in_columns(report: LakeReport, document: Any) ->
     out = io.StringIO()
     Console(file=out, width=180).print(text_of(report, most=0))
     text = " ".join(out.getvalue().split())
-    assert f"{len(document['tables'])} tables were read and 1 could not be" in text
+    assert f"{len(document['tables'])} tables read, 1 could not be read." in text
     assert all(re.search(rf"{re.escape(Path(one['location']).name)}\s", text) for one in document["tables"])
 
 
@@ -170,7 +205,7 @@ def test_places_may_overlap_and_one_may_be_missing(lake: Path, tmp_path: Path) -
 
 
 def test_a_directory_is_read_when_its_format_is_named(tmp_path: Path) -> None:
-    """Nothing tells it from any folder. What its owner has to say first is told only where there is work."""
+    """Nothing tells it from any folder. It is blocked until its owner says what only the owner knows."""
     day = tmp_path / "events" / "day=1"
     day.mkdir(parents=True)
     for number in range(7):
@@ -179,7 +214,8 @@ def test_a_directory_is_read_when_its_format_is_named(tmp_path: Path) -> None:
     [table] = json.loads(out)["tables"]
     assert code == 0
     [compaction] = table["services"]
-    assert (compaction["service"], compaction["is_due"]) == ("compaction", False)
+    assert (compaction["service"], compaction["decision"]) == ("compaction", "Blocked")
+    assert "as in 7d" in compaction["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -215,10 +251,8 @@ def test_the_report_judges_by_the_policies_of_the_configuration(lake: Path, tmp_
     """As the daemon would: a table that the file has is judged by its entry."""
     file = tmp_path / "lakewarden.yaml"
     place = lake / "hudi" / "cow_v9"
-    services = "{clean: {trigger: {num_commits: 1000}}}"
-    file.write_text(
-        f"tables: [{{id: t, format: hudi, path: {place}, options: {{writers: none}}, services: {services}}}]"
-    )
+    options, services = "writers: none, timeline_timezone: UTC", "{clean: {trigger: {num_commits: 1000}}}"
+    file.write_text(f"tables: [{{id: t, format: hudi, path: {place}, options: {{{options}}}, services: {services}}}]")
     code, out, _ = printed(str(place), as_json=True, config=file)
     [table] = json.loads(out)["tables"]
     [clean] = table["services"]

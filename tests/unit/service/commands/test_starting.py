@@ -7,8 +7,10 @@ import sqlite3
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
+from pyiceberg.catalog.sql import SqlCatalog
 
 from lakewarden.cli import main
 from lakewarden.cli.options import Code
@@ -139,6 +141,19 @@ def test_a_first_file_of_a_catalog_names_the_catalog(tmp_path: Path, capsys: pyt
     assert main(["init", place, "--output", str(file)]) == Code.DONE, capsys.readouterr().err
     assert main(["check-config", str(file)]) == Code.DONE, capsys.readouterr().out
     assert [one.pattern.match for one in load(file).discover] == ["catalog://lake/*"]
+
+
+def test_a_table_that_only_its_catalog_can_open_is_a_comment(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An entry with its path would not work. If there is no other table, no file is written."""
+    catalog = SqlCatalog("prod", uri=f"sqlite:///{lake}/catalog.db", warehouse=f"file://{lake}/warehouse")
+    catalog.create_namespace("sales")
+    catalog.create_table("sales.orders", pa.schema([("id", pa.int64())]))
+    assert main(["init", f"{lake}/warehouse", f"{lake}/hudi"]) == Code.DONE
+    *_, reason, _, left_out = capsys.readouterr().out.splitlines()
+    assert "only its catalog knows" in reason
+    assert left_out == f"#   {lake}/warehouse/sales/orders"
+    assert main(["init", f"{lake}/warehouse"]) == Code.USAGE
+    assert "Give `lakewarden init` the address of the catalog" in capsys.readouterr().err
 
 
 def test_a_catalog_that_does_not_answer_is_not_an_empty_lake(capsys: pytest.CaptureFixture[str]) -> None:

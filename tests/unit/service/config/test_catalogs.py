@@ -87,7 +87,7 @@ def test_a_catalog_of_another_format_is_refused(tmp_path: Path) -> None:
         ("lake: {format: hudi, type: paths, path: 'lake/*'}", "lake.path: 'lake/*' must begin with a place"),
         ("lake: {type: hadoop}", "lake.format: is missing"),
         ("lake: {format: iceberg, uri: /x}", "lake: needs a key type"),
-        ("lake: {format: iceberg, type: glue}", "lake: type: it is one of hadoop, jdbc"),
+        ("lake: {format: iceberg, type: glue}", "lake: type: must be hadoop, jdbc"),
         (
             "lake: {format: iceberg, type: hadoop, warehouse: /x, timeuot: 3s}",
             "lake.timeuot: there is no such key",

@@ -262,6 +262,31 @@ def test_what_can_be_lived_with_is_a_warning(tmp_path: Path, text: str, warning:
     assert examined.config is not None
 
 
+@pytest.mark.parametrize(
+    ("format_name", "inside", "warning"),
+    [
+        ("iceberg", ".hoodie/hoodie.properties", "the files there are those of a table of the format hudi"),
+        ("directory", ".hoodie/hoodie.properties", "the files there are those of a table of the format hudi"),
+        ("iceberg", "metadata/00000-6f1c1c3e-7d0b-4f0e-8f0a-0123456789ab.metadata.json", "only its catalog knows"),
+        ("iceberg", "metadata/v1.metadata.json", None),
+        ("hudi", "data.parquet", None),
+    ],
+)
+def test_a_format_that_the_folder_contradicts_is_told(
+    tmp_path: Path, format_name: str, inside: str, warning: str | None
+) -> None:
+    """It is known without a connection. The other tables are served."""
+    made = tmp_path / "t" / inside
+    made.parent.mkdir(parents=True)
+    made.touch()
+    file = tmp_path / "lakewarden.yaml"
+    file.write_text(f"tables: [{{id: a, format: {format_name}, path: '{tmp_path}/t'}}]")
+    examined = examine(file, to_serve=False, look=True)
+    said = [str(problem) for problem in examined.problems]
+    assert [f"warning: tables[0].format: {format_name}: {warning}" in line for line in said] == [True] * bool(warning)
+    assert examined.config is not None
+
+
 def test_a_configuration_in_good_order_has_no_problem(tmp_path: Path) -> None:
     """Nobody gets used to warnings that mean nothing."""
     (tmp_path / "orders").mkdir()

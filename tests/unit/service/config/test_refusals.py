@@ -65,7 +65,7 @@ def _problems(folder: Path, text: str) -> list[str]:
         ("database: {password: {env: P}}", "database: a SQLite file has no password: give a url too"),
         ("database: {url: 'postgresql://db/x', password: hunter2}", "database.password: a secret does not stand in"),
         ("defaults: {poll: 10 sec}", "defaults.poll: '10 sec' is no duration: write a"),
-        ("defaults: {mode: act!}", "defaults.mode: it is one of observe, plan or act, not 'act!'; did you mean act?"),
+        ("defaults: {mode: act!}", "defaults.mode: must be observe, plan or act, not 'act!'; did you mean act?"),
         ("api: {port: 99999}", "api.port: 99999 is too high: write 1 to 65535"),
         ("api: {port: 8081}", "api.port: 8081 is the management.port too"),
         ("management: {port: 8080}", "management.port: 8080 is the api.port too"),
@@ -88,6 +88,14 @@ def test_a_problem_is_named_by_the_path_of_its_key(tmp_path: Path, written: str,
     assert found.startswith(problem)
 
 
+def test_a_wrong_catalog_hides_no_problem_of_its_tables(tmp_path: Path) -> None:
+    """All are told at once."""
+    catalog = "catalogs: {c: {format: iceberg, type: sql, uri: 'jdbc:postgresql://h/d', warehouse: /x}}"
+    found = _problems(tmp_path, f"{catalog}\ntables: [{{match: 'catalog://c/*', policy: q, mode: acts}}]")
+    assert [one.partition(": ")[0] for one in found] == ["catalogs.c", "tables[0].mode", "tables[0].policy"]
+    assert found[0].endswith("must be hadoop, jdbc, rest, hive, not 'sql'; did you mean jdbc?")
+
+
 @pytest.mark.parametrize("url", ["postgresql://me:hunter2@db/x", "postgresql://me@db/x?password=hunter2"])
 def test_a_password_in_the_databases_url_is_refused_and_not_repeated(tmp_path: Path, url: str) -> None:
     """The configuration and its errors may be read by people who must not know it."""
@@ -100,7 +108,9 @@ def test_a_password_in_the_databases_url_is_refused_and_not_repeated(tmp_path: P
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("compactoin: {}", "services.compactoin: it is one of compaction, "),
+        ("compactoin: {}", "services.compactoin: there is no 'compactoin'; did you mean compaction?"),
+        ("expire_snapshots: {}", "services.expire_snapshots: there is no 'expire_snapshots'; did you mean clean?"),
+        ("qwertz: {}", "services.qwertz: must be compaction, log_compaction, "),
         ("clean: {window: '22:00-06:00'}", 'services.clean.window: needs keys below it, as in {start: "22:00", end:'),
         (
             "orphans: {}",

@@ -35,6 +35,7 @@ def test_every_line_is_json_where_no_terminal_reads_it(form: str) -> None:
     assert [lines[0][fact] for fact in ("table", "run", "instant", "epoch")] == ["trips", "r1", "001", 2]
     assert (lines[2]["logger"], lines[2]["level"]) == ("some.library", "warning")
     assert all(line["ts"].endswith("Z") for line in lines)
+    assert all(list(line)[:3] == ["ts", "level", "event"] for line in lines)
 
 
 def test_text_is_text_also_in_a_file() -> None:

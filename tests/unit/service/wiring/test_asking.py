@@ -48,7 +48,7 @@ def test_asking_skips_the_trigger(tmp_path: Path) -> None:
     assert isinstance(given, RunGiven)
     assert given.new
     (run,) = harness.runs()
-    assert (run.id, run.requested_by, run.reason) == (given.run.id, "a person", "asked for")
+    assert (run.id, run.requested_by, run.reason) == (given.run.id, "a person", "requested manually")
     assert harness.lake.log_files == 0
 
 

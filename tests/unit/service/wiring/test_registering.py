@@ -163,7 +163,7 @@ def test_each_act_is_in_the_audit_log_with_what_it_changed(daemon: Daemon) -> No
         ({"policy": "none"}, "there is no policy 'none'"),
         ({"spark": "none"}, "there is no spark profile 'none'"),
         ({"format": "none"}, "is no format"),
-        ({"mode": "delete"}, "mode: it is one of"),
+        ({"mode": "delete"}, "mode: must be observe, plan or act"),
         ({"match": "/lake/*"}, "match can only be set in the configuration"),
         ({"options": {"conf": {}}}, "options can only be set in the configuration"),
         ({"services": {"clean": {"session": {"a": "b"}}}}, "services.clean.session can only be set"),
@@ -227,6 +227,15 @@ def test_a_reload_keeps_registered_tables_or_is_refused(daemon: Daemon) -> None:
     refused = daemon.reloader.reload()
     assert "the registered table new could not be served: policy: there is no policy 'stream'" in refused.problems[0]
     assert list(daemon.served) == ["new"]
+
+
+def test_a_reload_that_needs_a_restart_says_so_and_does_not_deny_what_the_file_has(daemon: Daemon) -> None:
+    """Catalogs are read at the start. An error that the file has alone is told as it is."""
+    catalog = "catalogs: {shop: {format: iceberg, type: hadoop, warehouse: /lake}}"
+    daemon.write(catalog, "tables: [{match: 'catalog://shop/*', policy: gone}]")
+    first, second = daemon.reloader.reload().problems
+    assert "tables[0].match: needs a restart, because catalogs of the file is read only at the start" in first
+    assert "there is no policy 'gone'" in second
 
 
 def test_a_file_that_takes_a_registered_table_over_counts_more(daemon: Daemon) -> None:

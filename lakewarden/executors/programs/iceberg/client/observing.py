@@ -240,6 +240,6 @@ def _listing(ask: Callable[[], Iterable[_Shown]], needed: str | None = None) -> 
             raise
         raise TemporaryError(
             f"the table {needed} of the same catalog cannot be loaded, and may need files in this table's folder: "
-            f"{error}. Mend it, or drop it from the catalog without its files",
+            f"{error}. Fix it, or drop it from the catalog without its files",
             delay=error.delay,
         ) from error

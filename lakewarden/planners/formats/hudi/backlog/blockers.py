@@ -106,7 +106,7 @@ def broken_off(damage: Damage) -> Blocker:
         "compare the two files: if no program is updating the table, copy the backup over hoodie.properties, or delete "
         "the backup if hoodie.properties is the right one"
         if damage.has_backup
-        else "stop the table's writers, and mend these lines: as they were, or as the writer would set them for a new "
+        else "stop the table's writers, and fix these lines: as they were, or as the writer would set them for a new "
         "table"
     )
     if "hoodie.table.ordering.fields" in damage.lacks and not damage.has_backup:

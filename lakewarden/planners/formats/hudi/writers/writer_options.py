@@ -79,7 +79,7 @@ def _groups(
         )
     yield from _indexed(options, engine)
     yield (
-        "Lakewarden hears of each commit at once; a callback that fails or is late makes no commit fail",
+        "Lakewarden is notified of each commit at once; a callback that fails or is late makes no commit fail",
         {
             "hoodie.write.commit.callback.on": _ON,
             "hoodie.write.commit.callback.http.url": hook_url,

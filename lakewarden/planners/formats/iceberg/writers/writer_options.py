@@ -38,7 +38,7 @@ ENGINES = (SPARK, FLINK)
 def writer_options(table: Table, *, engine: WriterEngine, hook_url: str) -> tuple[WriterOption, ...]:
     """Return the options. Options with the same reason follow each other."""
     return tuple(
-        WriterOption(key=key, value=value, why=why)
+        WriterOption(key=key, value=value, why=why, optional=why == _WEAKER)
         for why, keys in _groups(table, engine, hook_url)
         for key, value in keys.items()
     )
@@ -62,9 +62,15 @@ def _groups(table: Table, engine: WriterEngine, hook_url: str) -> Iterator[_Grou
         yield _reports(table, engine, hook_url)
 
 
+_WEAKER = (
+    "RISK: with these, a MERGE, UPDATE or DELETE misses rows that others append while it runs. By default "
+    "(serializable) such a command fails instead. Remove the # for a command that may miss them"
+)
+
+
 def _for_spark() -> Iterator[_Group]:
     yield (
-        "a MERGE, UPDATE or DELETE is not failed by rows that others append meanwhile; leave out what must see them",
+        _WEAKER,
         {f"write.{command}.isolation-level": "snapshot" for command in _ROW_LEVEL_COMMANDS},
     )
 

@@ -14,6 +14,7 @@ from lakewarden.planners.formats.paimon.metadata.heads import run_of
 from lakewarden.planners.formats.paimon.metadata.snapshots import time_of
 from lakewarden.planners.formats.paimon.options.service_options import OrphansOptions, age_of_orphans, unknown_for
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.model.printable import counted
 from lakewarden.planners.model.view import ReaderPosition
 from lakewarden.planners.settings import format_duration, format_size
 
@@ -161,12 +162,6 @@ def _of_users(facts: NeedFacts) -> Iterator[str]:
     batch = sum(not user.is_streaming and run_of(user.name) is None for user in facts.users)
     if batch:
         yield counted(batch, "commit user of batch jobs", "commit users of batch jobs")
-
-
-def counted(number: int, what: str, many: str | None = None) -> str:
-    """Return a number of things, in the singular or the plural."""
-    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
-    return f"{number} {what if number == 1 else many or plural}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.paimon.backlog.manifests_read import Changes, Totals
-from lakewarden.planners.formats.paimon.backlog.notes import counted
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.options.service_options import BY_VALUES, ExpirationStrategy, TtlOptions
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
@@ -25,7 +24,7 @@ from lakewarden.planners.formats.paimon.partitions.names import (
 )
 from lakewarden.planners.formats.paimon.writers import Done
 from lakewarden.planners.model.decision import NotDue
-from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.printable import counted, printable
 from lakewarden.planners.model.view import Backlog
 from lakewarden.planners.partitions import PartitionTimeOptions, age_counts_from
 from lakewarden.planners.ports import Storage

@@ -87,7 +87,7 @@ def test_the_log_is_read_by_page_and_by_table(served: ServedDaemon) -> None:
     cursor = _asked(served, "root", "GET", "/v1/audit?limit=2").json()["next"]
     assert cursor == str(first[-1]["number"])
     rest = _audit(served, f"?after={first[-1]['number']}")
-    assert [one["after"] for one in (*first, *rest)] == ["paused through the API", "2", "1", "0"]
+    assert [one["after"] for one in (*first, *rest)] == ["no reason given", "2", "1", "0"]
     assert [one["after"] for one in _audit(served, "?table=trips")] == ["2", "1", "0"]
     for query in ("?limit=0", "?after=x", "?after=99999999999", "?table=%00"):
         assert _asked(served, "root", "GET", f"/v1/audit{query}").status_code == 422

@@ -161,6 +161,7 @@ def test_a_key_for_some_tables_sees_and_changes_no_other(served: ServedDaemon) -
 
     assert _asked(served, "POST", "/v1/tables/trips/pause", "operator@sales.*").status_code == 403
     assert _asked(served, "POST", "/v1/pause", "operator@tri*").status_code == 403
+    assert "a key for this table" in there.json()["remedy"]
     assert _asked(served, "GET", "/v1/tables/trips", "viewer").json()["paused"] is None
 
 

@@ -22,6 +22,7 @@ BROWSER = {"accept": "text/html,application/xhtml+xml", "host": "127.0.0.1"}
 KEYS = {
     b"alice's key": Caller(name="alice", role=Role.OPERATOR, key="1"),
     b"vera's key": Caller(name="vera", role=Role.VIEWER, key="2"),
+    b"writer's key": Caller(name="writer", role=Role.HOOK, key="4"),
     b"other's key": Caller(name="other", role=Role.VIEWER, tables=("lake.*",), key="3"),
 }
 PAGES = ["/", "/tables/trips", "/runs", "/acts"]
@@ -162,6 +163,13 @@ def test_a_wrong_key_is_refused_in_the_form(guarded: ServedDaemon) -> None:
         assert "unknown, has expired" in answer.text
 
 
+def test_a_key_that_may_see_no_page_is_refused_in_the_form(guarded: ServedDaemon) -> None:
+    """A writer's key would lead from one error to the next. No cookie is set."""
+    answer = guarded.api.post("/sign-in", data={"key": "writer's key"})
+    assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
+    assert "This key has the role hook, and pages need the role viewer." in answer.text
+
+
 @pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])
 def test_the_form_leads_to_pages_of_ours_only(guarded: ServedDaemon, to: str) -> None:
     """An address elsewhere becomes the first page."""
@@ -187,6 +195,7 @@ def test_a_caller_sees_its_tables_and_the_buttons_of_its_role(guarded: ServedDae
         assert "Pause trips? A run under way ends its present step" in page, "what becomes of a run is said before"
         assert "<button hx-" not in vera.get("/tables/trips").text
         assert (alice.get("/acts").status_code, vera.get("/acts").status_code) == (403, 403)
+        assert "Audit log" not in vera.get("/").text, "a menu has what the role may see"
     with _signed_in(guarded, "other") as other:
         assert "trips" not in other.get("/").text
         assert "trips" not in other.get("/runs").text

@@ -74,6 +74,8 @@ def test_a_refused_key_is_shown_with_its_id_and_the_remedy(make_served: Callable
     assert "this needs the role admin" in page.text
     assert "<code>k-2</code>" in page.text
     assert "What to do: " in page.text
+    assert 'action="/sign-out"' in page.text, "an error leads out"
+    assert "<h1>Not permitted</h1>" in page.text
 
 
 @given(

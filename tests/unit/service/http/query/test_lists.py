@@ -144,10 +144,11 @@ def test_a_body_that_is_no_json_gets_the_answer_of_the_route(served: ServedDaemo
         ("GET", "/v1/tables?limit=1001", None, "query.limit: is at most 1000, not '1001'"),
         ("GET", "/v1/tables?blocked=maybe", None, "query.blocked: needs true or false, not 'maybe'"),
         ("GET", f"/v1/tables?id={'a' * 1001}", None, "query.id: has at most 1000 characters"),
-        ("GET", "/v1/tables?mode=ACT", None, "query.mode: is one of 'observe', 'plan' or 'act', not 'ACT'"),
+        ("GET", "/v1/tables?mode=ACT", None, "query.mode: must be 'observe', 'plan' or 'act', not 'ACT'"),
         ("POST", "/v1/tables/trips/pause", '{"reson": 1}', "body.reson: there is no such field"),
         ("POST", "/v1/tables/trips/pause", '{"reason": 1}', "body.reason: needs a text, not 1"),
         ("POST", "/v1/tables/trips/pause", "[]", "body: needs an object, not []"),
+        ("POST", "/v1/tables/trips/pause", "x", "body: is not JSON: Expecting value"),
     ],
 )
 def test_an_invalid_value_is_named_in_plain_words(

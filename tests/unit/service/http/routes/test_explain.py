@@ -43,6 +43,7 @@ def test_writers_are_told_where_to_announce_their_commits(served: ServedDaemon) 
         "value": "http://127.0.0.1:8080/v1/hooks/fake",
         "why": "Lakewarden hears of each commit",
         "shared": False,
+        "optional": False,
     }
 
 

@@ -136,6 +136,7 @@ def test_a_cancelled_run_takes_no_further_step_and_its_plan_stays_pending(held: 
     assert (plan["stands_for"], plan["run"]) == ("compaction", run)
     refused = held.api.post(RUNS)
     assert (refused.status_code, "backing off: cancelled by api" in refused.json()["detail"]) == (409, True)
+    assert "lakewarden quarantine release" in refused.json()["remedy"]
     [act, *_] = held.api.get("/v1/audit").json()["items"]
     assert (act["kind"], act["before"]) == ("run_cancelled", f"{run} was RUNNING")
 

@@ -23,7 +23,7 @@ def test_a_run_that_is_asked_for_skips_its_trigger(served: ServedDaemon) -> None
     ended = served.moments.ending()
 
     run = answer.json()
-    assert (answer.status_code, run["reason"], run["requested_by"]) == (202, "asked for", "api")
+    assert (answer.status_code, run["reason"], run["requested_by"]) == (202, "requested manually", "api")
     assert (ended.id, ended.state, served.lake.log_files) == (run["id"], RunState.SUCCEEDED, 0)
 
 

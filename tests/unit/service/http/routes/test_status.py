@@ -81,7 +81,7 @@ def test_a_deletion_that_waits_is_named(make_served: Callable[..., ServedDaemon]
     assert (waiting["table"], waiting["service"], waiting["files"]) == ("trips", "clean", 1)
     assert [one["code"] for one in found["blocked"]] == ["approval_needed"]
     assert found["ran"] == [{"service": "clean", "state": "YIELDED", "runs": 1}]
-    assert "  trips clean: 1 files" in list(lines(found))
+    assert "  trips clean: 1 file" in list(lines(found))
 
 
 def test_the_command_prints_twenty_lines_at_most(served: ServedDaemon) -> None:
@@ -103,10 +103,10 @@ def test_the_command_prints_twenty_lines_at_most(served: ServedDaemon) -> None:
     said = list(lines(many))
     assert len(said) <= 20
     assert any("21 other reasons" in one for one in said)
-    assert "in quarantine: 2 services on 1 tables, first q" in said
+    assert "in quarantine: 2 services on 1 table, first q" in said
     assert any("and 18 runs of ttl, ttl" in one for one in said)
     assert any("other programs serve 20 tables, first t: clean 1" in one for one in said)
-    assert said[0].startswith("1 tables, 0 cannot be observed")
+    assert said[0].startswith("1 table, 0 cannot be observed")
 
 
 # What the API says of tables.
@@ -199,7 +199,7 @@ def test_an_unknown_table_is_not_found(served: ServedDaemon) -> None:
     answer = served.api.get("/v1/tables/nope")
     assert answer.json() == {
         "type": "urn:lakewarden:problem:not_found",
-        "title": "There is no such thing",
+        "title": "Not found",
         "status": 404,
         "detail": "no table 'nope' is registered",
         "instance": "/v1/tables/nope",

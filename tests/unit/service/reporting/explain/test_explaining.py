@@ -219,9 +219,9 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "  last commit     12s ago; usually every 5s",
         "  writers         without blocking: they check no conflicts, and compaction waits for none of them",
         "  write in flight 20260301025958000, begun 2s ago, heartbeat good for 2m 58s",
-        "  write in flight 20260301025900000, begun 1m 0s ago, no heartbeat",
+        "  write in flight 20260301025900000, begun 1m ago, no heartbeat",
         "  WRITE FAILED    20260301025800000, 1m 10s ago: rolled back (it met our run run-6)",
-        "  metadata table  12 commits since its last compaction, 2h 0m ago",
+        "  metadata table  12 commits since its last compaction, 2h ago",
         "                  its compaction is prevented by write 20260301025900000",
         "",
         "compaction",
@@ -230,7 +230,7 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "  spark           large; spark.sql.shuffle.partitions=64",
         "  backlog         3 commits, 1 since the last request; at most 7 log files in a file group; "
         "at most 3.0 MiB of log files in a file group",
-        "  pending         20260301025500000 requested 5m 0s ago, ours",
+        "  pending         20260301025500000 requested 5m ago, ours",
         "  RUNNING         run-8 RUNNING at execute, asked for 20s ago: our plan waits",
         "                  waits for clean run-9",
         "  last run        none",
@@ -319,7 +319,7 @@ def test_what_a_run_would_do_is_told_with_what_that_is_based_on() -> None:
         "  a run now       reads 31 files, 3.0 MiB; writes 8 files; about 1m 10s, 96 core-seconds "
         "(from 12 runs of this table)",
         "  a run now       deletes 1 file, 2.0 KiB; 7 versions of the table go; "
-        "no past: how long it takes is not known",
+        "no history yet: how long it takes is not known",
     ]
 
     waiting = explain(STATUS, decided=(), last_runs={}, waiting={}, now=NOW, forecasts=forecasts)
@@ -344,4 +344,4 @@ def test_each_value_is_told_with_the_place_where_it_is_written() -> None:
 def test_rare_polls_are_told_with_their_reason() -> None:
     """An operator who wonders about a quiet table reads that hooks announce its commits."""
     lines = written_out(_explained(replace(STATUS, polled_every=timedelta(seconds=60)))).splitlines()
-    assert "  last poll       2s ago; every 1m 0s, because hooks announce each commit. Without them every 5s" in lines
+    assert "  last poll       2s ago; every 1m, because hooks announce each commit. Without them every 5s" in lines

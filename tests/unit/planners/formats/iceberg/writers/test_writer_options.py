@@ -52,6 +52,8 @@ def test_appends_fail_no_row_level_command_of_spark() -> None:
     found = _set(_table(), SPARK)
 
     assert {found[f"write.{command}.isolation-level"] for command in ("merge", "update", "delete")} == {"snapshot"}
+    optional = {option.key for option in writer_options(_table(), engine=SPARK, hook_url=HOOK) if option.optional}
+    assert optional == {key for key in found if key.endswith("isolation-level")}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
