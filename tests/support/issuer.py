@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import ssl
 import threading
@@ -11,6 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -31,6 +34,8 @@ class Issuer:
         self.extra_keys: list[dict[str, Any]] = []
         self.raw_keys: bytes | None = None
         self.slow_seconds = 0.0
+        self.said: dict[str, Any] = {}
+        self.codes: dict[str, dict[str, str]] = {}
         self.keys: dict[str, PrivateKey] = {}
         self._server: ThreadingHTTPServer | None = None
         self.port = 0
@@ -71,6 +76,34 @@ class Issuer:
         """Return the published keys."""
         return [_public(name, key) for name, key in self.keys.items()] + self.extra_keys
 
+    def description(self) -> dict[str, str]:
+        """Return what the issuer says of itself (OpenID Connect Discovery)."""
+        names = {"jwks_uri": "keys", "authorization_endpoint": "authorize", "token_endpoint": "token"}
+        return {"issuer": self.url, **{name: f"{self.url}/{path}" for name, path in names.items()}}
+
+    def authorize(self, query: dict[str, str]) -> str:
+        """Return where the browser of a person who is signed in goes back to, with a code."""
+        assert query["response_type"] == "code"
+        assert query["code_challenge_method"] == "S256"
+        code = f"code-{len(self.codes)}"
+        self.codes[code] = query
+        return f"{query['redirect_uri']}?{urlencode({'code': code, 'state': query['state'], 'session_state': '7'})}"
+
+    def exchange(self, form: dict[str, str], authorization: str | None) -> dict[str, str]:
+        """Return the answer to a code: an ID token if the code is known, and its verifier fits. A code counts once."""
+        asked = self.codes.pop(form.get("code", ""), None)
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        secret = base64.b64encode(b"lakewarden:of the client").decode()
+        fits = (
+            asked is not None
+            and asked["code_challenge"] == base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+            and asked["redirect_uri"] == form["redirect_uri"]
+            and authorization == f"Basic {secret}"
+        )
+        if not fits:
+            return {"error": "invalid_grant", "error_description": "the code is unknown"}
+        return {"access_token": "opaque", "token_type": "Bearer", "id_token": self.token(**self.said)}
+
     def start(self) -> None:
         """Answer requests, at the port of before."""
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), _handler(self))
@@ -100,13 +133,28 @@ def _handler(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
             issuer.asked.append(self.path)
             time.sleep(issuer.slow_seconds)
             if self.path == "/.well-known/openid-configuration":
-                content = json.dumps({"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"}).encode()
+                content = json.dumps(issuer.description()).encode()
             elif self.path == "/keys":
                 content = issuer.raw_keys or json.dumps({"keys": issuer.public_keys()}).encode()
+            elif self.path.startswith("/authorize?"):
+                self.send_response(302)
+                self.send_header("Location", issuer.authorize(dict(parse_qsl(urlsplit(self.path).query))))
+                self.end_headers()
+                return
             else:
                 self.send_error(404)
                 return
-            self.send_response(200)
+            self._answer(content)
+
+        def do_POST(self) -> None:
+            issuer.asked.append(self.path)
+            form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+            answer = issuer.exchange(form, self.headers["Authorization"])
+            self._answer(json.dumps(answer).encode(), 400 if "error" in answer else 200)
+
+        def _answer(self, content: bytes, status: int = 200) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from lakewarden.planners.settings import Settings
+from lakewarden.planners.storage.settings import SecretSetting
 from lakewarden.service.model.access import EVERY_TABLE, TABLE_PATTERN, Role, is_loopback
 
 _Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -86,6 +87,17 @@ class IssuerSettings(Settings):
     of the system.
     """
 
+    client_id: _Text | None = None
+    """The name of Lakewarden as a client of the issuer. It lets people sign in on the page with this issuer
+    (authorization code with PKCE). Let the issuer know `/sign-in/returned` below `api.url` as the redirect address.
+    """
+
+    client_secret: SecretSetting | None = None
+    """The secret of this client: `{env: NAME}` or `{file: PATH}`. A public client has none."""
+
+    sign_in_scopes: tuple[_Text, ...] = ("openid", "profile")
+    """What the page asks the issuer for. ID tokens must have the claims of `grants`."""
+
     name_claim: _Text = "sub"
     """The claim with the name of the caller, in runs, approvals and the audit log. It must be one that users cannot
     change.
@@ -111,6 +123,12 @@ class IssuerSettings(Settings):
     @classmethod
     def _some(cls, value: _T) -> _T:
         return _not_empty(value, "write at least one")
+
+    @model_validator(mode="after")
+    def _for_its_client(self) -> IssuerSettings:
+        if self.client_id is not None and self.client_id not in self.audience:
+            raise ValueError(f"ID tokens are for the client_id: add {self.client_id!r} to audience")
+        return self
 
 
 def _not_empty(value: _T, remedy: str) -> _T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
@@ -22,7 +23,7 @@ from lakewarden.service.http.live.etags import LiveRuns, tagged
 from lakewarden.service.http.openapi import describe, operation_id
 from lakewarden.service.http.pages.answer import ProblemPages
 from lakewarden.service.http.pages.every import add_pages
-from lakewarden.service.http.pages.sign_in import SIGN_IN, STATIC
+from lakewarden.service.http.pages.sign_in import RETURN_PATH, SIGN_IN, STATIC, WITH_ISSUER
 from lakewarden.service.http.pages.table import WriterPart
 from lakewarden.service.http.query.lists import add_lists
 from lakewarden.service.http.query.steps import in_turns, stepped, strict
@@ -41,6 +42,9 @@ from lakewarden.service.http.routes.timeline import add_timeline
 from lakewarden.service.model.heard import OnHook
 from lakewarden.service.model.problems import OnRefusal
 
+if TYPE_CHECKING:
+    from lakewarden.service.state.sign_in import SignIns
+
 
 def _not_counted(_kind: str, _sender: str) -> None:
     return
@@ -55,6 +59,7 @@ def build_api(
     hosts: Hosts | None = None,
     on_refusal: OnRefusal = _not_counted,
     identify: Identify | None = None,
+    sign_ins: SignIns | None = None,
     formats: Mapping[str, TableFormat] = FORMATS,
     configuration: ConfigurationPart | None = None,
 ) -> FastAPI:
@@ -62,10 +67,11 @@ def build_api(
 
     `url` is where writers send their hooks, and `hook_heard` gets each hook. `on_refusal` gets each request that
     `hosts` refuses because it comes from a page of another site, or that its caller may not send. `identify` knows the
-    callers. Without it every client may do everything. `configuration` is shown.
+    callers. Without it every client may do everything. People may sign in with the issuers of `sign_ins`.
+    `configuration` is shown.
     """
     app = _application(hosts, on_refusal, identify)
-    steps = (guarding(on_refusal), strict(HOOKS), in_turns(), tagged, forwarding(plane))
+    steps = (guarding(on_refusal), strict(HOOKS, RETURN_PATH), in_turns(), tagged, forwarding(plane))
     app.router.route_class = stepped(*steps)
     add_hooks(app, plane, hook_heard)
     live = LiveRuns(plane, clock)
@@ -92,7 +98,7 @@ def build_api(
     add_replicas(app, plane)
     add_audit(app, plane)
     writers = WriterPart(url=url, formats=formats, with_keys=identify is not None)
-    add_pages(app, plane, clock=clock, identify=identify, live=live, writers=writers)
+    add_pages(app, plane, clock=clock, identify=identify, sign_ins=sign_ins, live=live, writers=writers)
     return app
 
 
@@ -117,7 +123,7 @@ def _application(hosts: Hosts | None, on_refusal: OnRefusal, identify: Identify 
         identify=identify,
         on_refusal=on_refusal,
         hooks=HOOK_KEYS,
-        open_paths=(SIGN_IN, "/sign-out"),
+        open_paths=(SIGN_IN, WITH_ISSUER, RETURN_PATH, "/sign-out"),
         open_below=STATIC,
         sign_in=SIGN_IN,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -22,6 +23,9 @@ from lakewarden.service.http.management import build_management
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.heard import OnHook
+
+if TYPE_CHECKING:
+    from lakewarden.service.state.sign_in import SignIns
 
 WANTED = 65_536
 _OURS = 384
@@ -41,6 +45,7 @@ def bind_ports(
     hook_heard: OnHook,
     refused: Count,
     identify: Identify | None,
+    sign_ins: SignIns | None,
     configuration: ConfigurationPart,
     formats: Mapping[str, TableFormat] = FORMATS,
 ) -> Sequence[HttpServer]:
@@ -59,6 +64,7 @@ def bind_ports(
         hosts=names,
         on_refusal=told_of("api", refused),
         identify=identify,
+        sign_ins=sign_ins,
         formats=formats,
         configuration=configuration,
     )

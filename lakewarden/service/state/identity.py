@@ -135,17 +135,22 @@ class IssuerKeys:
         return any(_public_key(entry, algorithm) is not None for algorithm in self._settings.algorithms)
 
     def _address(self) -> str:
-        if self._settings.jwks_url is not None:
-            return self._settings.jwks_url
-        issuer = self._settings.issuer
-        description = self._fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration", self._settings.authority)
-        address = description.get("jwks_uri")
-        if description.get("issuer") != issuer or not isinstance(address, str):
-            raise TemporaryError(f"{issuer} describes itself as another issuer, or names no jwks_uri")
-        parts = urlsplit(address)
-        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
-            raise TemporaryError(f"{issuer} has its keys at {address[:200]!r}, which does not begin with https://")
-        return address
+        return self._settings.jwks_url or endpoint(self._settings, "jwks_uri", self._fetch)
+
+
+def endpoint(settings: IssuerSettings, name: str, fetch: Fetch = fetched) -> str:
+    """Return an address of an issuer, as it describes itself (OpenID Connect Discovery 1.0, section 4). Raises
+    TemporaryError if the issuer does not answer, or its answer is none that can be trusted.
+    """
+    issuer = settings.issuer
+    description = fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration", settings.authority)
+    address = description.get(name)
+    if description.get("issuer") != issuer or not isinstance(address, str):
+        raise TemporaryError(f"{issuer} describes itself as another issuer, or names no {name}")
+    parts = urlsplit(address)
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+        raise TemporaryError(f"the {name} of {issuer} is {address[:200]!r}, which does not begin with https://")
+    return address
 
 
 def _public_key(entry: Mapping[str, Any], algorithm: Algorithm) -> jwt.PyJWK | None:

@@ -33,6 +33,7 @@ from lakewarden.service.control.discovery import sources_of
 from lakewarden.service.control.housekeeping import housekeeping, watching
 from lakewarden.service.events import Listeners
 from lakewarden.service.http.access.callers import Identify
+from lakewarden.service.http.pages.sign_in import RETURN_PATH
 from lakewarden.service.http.ports import bind_ports
 from lakewarden.service.http.redacted import ConfigurationPart, Redacted
 from lakewarden.service.model.configuring import ReloadOutcome
@@ -60,6 +61,7 @@ from lakewarden.service.wiring.registering import Registrar, Reloader, catching_
 if TYPE_CHECKING:
     from lakewarden.service.reporting.tracing import RunTraces
     from lakewarden.service.state.identity import BearerTokens
+    from lakewarden.service.state.sign_in import SignIns
 
 
 # Composes the access to the ports: the keys that count, as the configuration says.
@@ -97,6 +99,17 @@ def _tokens_of(settings: AccessSettings, clock: Clock) -> BearerTokens | None:
 
     threads = PlacedThreads(most=_THREADS, of_a_place=_THREADS_OF_AN_ISSUER)
     return BearerTokens(settings.issuers, clock=clock, threads=threads)
+
+
+def sign_ins_of(settings: Configuration) -> SignIns | None:
+    """Return the issuers with which people may sign in on the page. None if there are none."""
+    if settings.access.authentication is Authentication.NONE:
+        return None
+    if all(issuer.client_id is None for issuer in settings.access.issuers):
+        return None
+    from lakewarden.service.state.sign_in import SignIns  # noqa: PLC0415 - cryptography, and a client of HTTP
+
+    return SignIns(settings.access.issuers, back=settings.api.url.rstrip("/") + RETURN_PATH)
 
 
 # Traces: nothing of OpenTelemetry is imported without them.
@@ -269,6 +282,7 @@ def serve(
             hook_heard=heard_by(metrics, traces),
             refused=metrics.refused,
             identify=identify_by(settings.access, store, clock, life=life),
+            sign_ins=sign_ins_of(settings),
             configuration=ConfigurationPart(shown=redacted, reloading=reloader, registering=registrar),
         )
         life.enter_context(_kept(settings, store, clock, composed, run_logs=run_logs))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -13,11 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 
 from lakewarden.demo.daemon import free_port
+from lakewarden.service.http.access.callers import KEY_COOKIE
 from tests.support.authority import Authority
 from tests.support.issuer import Issuer, running_issuer
 
@@ -36,6 +40,7 @@ class Served:
         self.api, self.management = free_port(), free_port()
         server = Authority(folder / "tls", "servers")
         certificate, key = server.issue("daemon")
+        self.authority = server.certificate
         self.trusted = ssl.create_default_context(cafile=server.certificate)
         for name in ("orders", "people"):
             (folder / "lake" / name / "day=1").mkdir(parents=True)
@@ -46,6 +51,8 @@ class Served:
                     {
                         "issuer": issuer.url,
                         "audience": ["lakewarden"],
+                        "client_id": "lakewarden",
+                        "client_secret": {"file": str(folder / "client-secret")},
                         "authority": str(issuer.authority),
                         "grants": [
                             {"claim": "groups", "value": "operators", "role": "operator", "tables": ["sales.*"]}
@@ -62,6 +69,7 @@ class Served:
             ],
         }
         (folder / "lakewarden.yaml").write_text(json.dumps(config))
+        (folder / "client-secret").write_text("of the client\n")
 
     def get(self, path: str, token: str) -> httpx.Response:
         """Ask the API with a token."""
@@ -128,3 +136,62 @@ def test_tokens_count_as_the_configuration_says(tmp_path: Path, issuer: Issuer) 
         refused = served.metric("lakewarden_http_refused_total")
         assert 'kind="bad_token",port="api"} 3.0' in refused
         assert 'kind="no_role",port="api"} 1.0' in refused
+
+
+@contextmanager
+def _browser(served: Served, issuer: Issuer) -> Iterator[httpx.Client]:
+    """Yield what a person has: a browser that follows redirects, and trusts both servers."""
+    both = ssl.create_default_context(cafile=issuer.authority)
+    both.load_verify_locations(cafile=served.authority)
+    url, headers = f"https://127.0.0.1:{served.api}", {"Accept": "text/html"}
+    with httpx.Client(base_url=url, verify=both, headers=headers, follow_redirects=True, timeout=30) as browser:
+        yield browser
+
+
+def test_a_person_signs_in_with_the_login_of_the_company(tmp_path: Path, issuer: Issuer) -> None:
+    """The page that was asked for comes next. The token in the cookie counts as one in a header does."""
+    served = Served(tmp_path, issuer)
+    with _serving(served), _browser(served, issuer) as browser:
+        form = browser.get("/tables/sales.orders?span=1h")
+        link = re.search(r'<a class="button primary" href="(/sign-in/with[^"]+)"', form.text)
+        assert link is not None
+        page = browser.get(html.unescape(link[1]))
+        assert (page.status_code, str(page.url.raw_path, "ascii")) == (200, "/tables/sales.orders?span=1h")
+        assert "Sign out" in page.text
+        assert issuer.codes == {}
+        assert browser.get("/tables/hr.people").status_code == 403
+        assert "Sign in with" in browser.post("/sign-out").text
+        assert browser.get("/").url.path == "/sign-in"
+
+
+def test_a_sign_in_that_another_browser_began_or_the_issuer_refuses_signs_no_one_in(
+    tmp_path: Path, issuer: Issuer
+) -> None:
+    """Each refusal says what to do, and leaves the form there."""
+    served = Served(tmp_path, issuer)
+    with _serving(served), _browser(served, issuer) as browser, _browser(served, issuer) as other:
+        begin = (
+            f"/sign-in/with?{urlencode({'issuer': issuer.url.removeprefix('https://'), 'to': '//elsewhere.example'})}"
+        )
+        led = browser.get(begin, follow_redirects=False)
+        back = browser.get(led.headers["location"], follow_redirects=False).headers["location"]
+        assert "Secure" in led.headers["set-cookie"]
+        assert "HttpOnly" in led.headers["set-cookie"]
+
+        stolen = other.get(back)
+        assert (stolen.status_code, "did not begin this sign-in" in stolen.text) == (403, True)
+        other.get(begin, follow_redirects=False)
+        assert (other.get(back).status_code, issuer.codes != {}) == (403, True), "its state is another one"
+        signed = browser.get(back)
+        assert (signed.status_code, signed.url.path) == (200, "/"), "an address elsewhere is not followed"
+        again = browser.get(back, follow_redirects=False)
+        assert (again.status_code, KEY_COOKIE in again.headers.get("set-cookie", "")) == (403, False)
+
+        for said, answer in ({"groups": ["strangers"]}, "gives no role"), ({"padding": "x" * 4000}, "fewer claims"):
+            issuer.said = said
+            refused = other.get(begin)
+            assert (refused.status_code, answer in refused.text, "Sign in with" in refused.text) == (403, True, True)
+        assert other.get("/").url.path == "/sign-in"
+        assert other.get("/sign-in/with?issuer=unknown").status_code == 403
+        issuer.stop()
+        assert other.get(begin, follow_redirects=False).status_code == 503

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fastapi import FastAPI
 
 from lakewarden.planners.model.clock import Clock
@@ -14,13 +16,23 @@ from lakewarden.service.http.pages.runs import add_runs
 from lakewarden.service.http.pages.sign_in import add_sign_in
 from lakewarden.service.http.pages.table import WriterPart, add_table
 
+if TYPE_CHECKING:
+    from lakewarden.service.state.sign_in import SignIns
+
 
 def add_pages(
-    app: FastAPI, plane: ControlPlane, *, clock: Clock, identify: Identify | None, live: LiveRuns, writers: WriterPart
+    app: FastAPI,
+    plane: ControlPlane,
+    *,
+    clock: Clock,
+    identify: Identify | None,
+    sign_ins: SignIns | None,
+    live: LiveRuns,
+    writers: WriterPart,
 ) -> None:
     """Add the pages for operators, and the form to sign in."""
     rendering = Rendering(clock)
     add_fleet(app, plane, clock, rendering)
     add_table(app, plane, clock, rendering, writers)
     add_runs(app, plane, rendering, live)
-    add_sign_in(app, identify, rendering)
+    add_sign_in(app, identify, sign_ins, rendering)

@@ -47,11 +47,11 @@ def stepped(*steps: Step) -> type[APIRoute]:
     return SteppedRoute
 
 
-def strict(lenient: str) -> Step:
+def strict(*lenient: str) -> Step:
     """Return the step that refuses a parameter of the query that a route does not have. A misspelt filter would return
     everything.
 
-    Routes below the path `lenient` take any: their senders cannot be changed.
+    Routes below the paths `lenient` take any: their senders cannot be changed.
     """
 
     def step(route: APIRoute, answer: Handler) -> Handler:

@@ -167,7 +167,7 @@ def test_a_key_that_may_see_no_page_is_refused_in_the_form(guarded: ServedDaemon
     """A writer's key would lead from one error to the next. No cookie is set."""
     answer = guarded.api.post("/sign-in", data={"key": "writer's key"})
     assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
-    assert "This key has the role hook, and pages need the role viewer." in answer.text
+    assert "The role is hook, and pages need the role viewer." in answer.text
 
 
 @pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])
