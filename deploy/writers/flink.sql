@@ -1,4 +1,4 @@
--- The options of a flink writer of sales.orders beside Lakewarden.
+-- Flink writer options for sales.orders, beside Lakewarden.
 -- the waits for the lock are the shortest safe ones.
 -- CAREFUL: its mode is observe, so Lakewarden runs none of the services that are switched off here.
 -- Services of Lakewarden, which no other job may run: compaction, clean.
@@ -23,7 +23,7 @@
 'hoodie.clean.failed.writes.policy' = 'LAZY',
 'hoodie.cleaner.policy.failed.writes' = 'LAZY',
 
--- Lakewarden hears of each commit at once; a callback that fails or is late makes no commit fail
+-- Lakewarden is notified of each commit at once; a callback that fails or is late makes no commit fail
 'hoodie.write.commit.callback.on' = 'true',
 'hoodie.write.commit.callback.http.url' = 'http://lakewarden.data.svc:8080/v1/hooks/hudi',
 'hoodie.write.commit.callback.http.timeout.seconds' = '2',

@@ -1,4 +1,4 @@
--- The options of a flink writer of landing.clicks beside Lakewarden.
+-- Flink writer options for landing.clicks, beside Lakewarden.
 -- they are options of the sink in Flink.
 -- CAREFUL: its mode is observe, so Lakewarden runs none of the services that are switched off here.
 -- Services of Lakewarden, which no other job may run: partition_commit, compaction.

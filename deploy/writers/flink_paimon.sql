@@ -1,4 +1,4 @@
--- The options of a flink writer of sales.refunds beside Lakewarden.
+-- Flink writer options for sales.refunds, beside Lakewarden.
 -- they are options of the sink in Flink.
 -- CAREFUL: its mode is observe, so Lakewarden runs none of the services that are switched off here.
 -- Services of Lakewarden, which no other job may run: compaction, clean, archive, orphans, partition_commit.

@@ -28,7 +28,7 @@ from lakewarden.planners.formats.directory.options import (
 )
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service, Step
-from lakewarden.planners.model.view import TableView
+from lakewarden.planners.model.view import Blocker, TableView
 from lakewarden.planners.storage import LocalStorage
 from tests.support.catalogs.metastore import MetastoreInMemory
 from tests.support.directory.directories import directory_table, put
@@ -112,6 +112,11 @@ class Trips:
             DirectoryTableOptions.model_validate(self.options),
         )
         return DirectoryFormat().observe(table, LocalStorage(), None, now=NOW).view
+
+
+def of_the_commit(view: TableView) -> list[Blocker]:
+    """Return what blocks `partition_commit`."""
+    return [blocker for blocker in view.blockers if Service.PARTITION_COMMIT in blocker.services]
 
 
 def _killed_at(point: Point | None, act: Callable[[], Outcome]) -> Outcome:
@@ -273,7 +278,7 @@ def test_a_metastore_that_is_away_blocks_partition_commit_alone(trips: Trips) ->
     trips.write(7)
     trips.metastore.stop()
     view = trips.view("metastore,success-file")
-    [blocker] = view.blockers
+    [blocker] = of_the_commit(view)
     assert "does not answer" in blocker.reason
     assert blocker.services == {Service.PARTITION_COMMIT}
     outcome = trips.commit("metastore,success-file")
@@ -295,7 +300,7 @@ def test_a_table_that_is_not_the_directory_is_named(trips: Trips, change: Any, s
     """Nothing is listed in it."""
     trips.write(7)
     change(trips.metastore.tables("lake")["trips"])
-    [blocker] = trips.view().blockers
+    [blocker] = of_the_commit(trips.view())
     assert said in blocker.reason
     assert isinstance(trips.commit(), Failed)
     assert trips.metastore.partitions_of(NAME) == {}
@@ -305,7 +310,7 @@ def test_a_table_that_is_missing_is_named_with_what_to_do(trips: Trips) -> None:
     """An operator creates it: Lakewarden knows no columns."""
     trips.write(7)
     trips.metastore.drop_table(NAME)
-    [blocker] = trips.view().blockers
+    [blocker] = of_the_commit(trips.view())
     assert "create an external table" in blocker.reason
 
 
