@@ -5,6 +5,7 @@ does.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import http
 import http.client
 import json
@@ -114,12 +115,16 @@ class Child:
         return list(family.values())
 
 
+_turns = itertools.count(secrets.randbelow(12_000))
+
+
 def free_port() -> int:
     """Return a loopback port without a listener. No connection of another program gets it: systems take the ports of
-    those from 32768 on.
+    those from 32768 on. Each process goes through the ports from a start of its own. So two processes that look at the
+    same time seldom find the same port.
     """
     while True:
-        port = 20_000 + secrets.randbelow(12_000)
+        port = 20_000 + next(_turns) % 12_000
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

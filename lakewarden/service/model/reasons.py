@@ -178,6 +178,11 @@ BLOCKS: tuple[Reason, ...] = (
         "Remove the policies that delete, or do what the remedy says.",
     ),
     _reason(
+        "setting_missing",
+        "A setting without a default is missing.",
+        "Set the setting that the sentence names.",
+    ),
+    _reason(
         "settings_refused",
         "The settings of the service do not fit the table.",
         "Change the setting that the sentence names.",
@@ -227,11 +232,6 @@ WAITS: tuple[Reason, ...] = (
         "Nothing. The new settings are in force when the runs of the table have ended.",
     ),
     _reason("outside_window", "The policy allows the service only in its window.", _NOTHING),
-    _reason(
-        "setting_missing",
-        "A setting without a default is missing.",
-        "Set the setting that the sentence names.",
-    ),
     _reason(
         "commit_in_the_future",
         "The newest commit is dated in the future, and a commit with an earlier time would be refused.",

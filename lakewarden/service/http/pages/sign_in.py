@@ -116,7 +116,7 @@ def _add_issuers(app: FastAPI, identify: Identify, sign_ins: SignIns, shown: Cal
 
 
 def _why_no_page(caller: Caller | Refusal | None) -> str | None:
-    """Return why someone who signs in would see no page. None for those who may."""
+    """Return why a caller who signs in would see no page. None for a caller who may."""
     if not isinstance(caller, Caller):
         return "This key is unknown, has expired, or was revoked."
     return None if caller.may(Role.VIEWER) else f"The role is {caller.role}, and pages need the role viewer."

@@ -64,8 +64,6 @@ def served(table: Table, facts: NeedFacts, memo: Memo, storage: Storage) -> Serv
         rule = _rule_or_blocker(table, facts, service)
         if isinstance(rule, Blocker):
             blockers.append(rule)
-        elif isinstance(rule, NotDue):
-            needs[service] = PartitionNeeds(rest=rule)
         elif rest := _nothing_there(facts):
             needs[service] = PartitionNeeds(rest=NotDue(reason=rest))
         elif memo.totals is None or facts.changes is None:
@@ -108,7 +106,7 @@ def term_of_table(table: Table, facts: NeedFacts) -> PartitionTerm | None:
     return term_of(facts.schema, _options(table, Service.TTL, TtlOptions), own)
 
 
-def _rule_or_blocker(table: Table, facts: NeedFacts, service: Service) -> DoneRule | PartitionTerm | NotDue | Blocker:
+def _rule_or_blocker(table: Table, facts: NeedFacts, service: Service) -> DoneRule | PartitionTerm | Blocker:
     find: Callable[[Table, NeedFacts], DoneRule | PartitionTerm | None]
     if service is Service.TTL:
         find, option, own = term_of_table, "partition.expiration-time", "services.ttl.options.retain"
@@ -126,9 +124,8 @@ def _rule_or_blocker(table: Table, facts: NeedFacts, service: Service) -> DoneRu
         remedy = f"set the options of services.{service} in their place, or remove the service"
         return Blocker(code="settings_refused", reason=reason, remedy=remedy, services=services)
     if rule is None:
-        return NotDue(
-            code="setting_missing", reason=f"neither {own} nor the table's {option} is set: set one of them, as 1d"
-        )
+        reason = f"neither {own} nor the table's {option} is set"
+        return Blocker(code="setting_missing", reason=reason, remedy="set one of them, as in 1d", services=services)
     return rule
 
 

@@ -145,7 +145,8 @@ def test_without_an_idle_time_nothing_is_marked_and_the_option_is_named(made: Ma
     table = made(COMMIT, {})
     table.write(1)
     table.clock.advance(2 * HOUR)
-    assert "partition.idle-time-to-done" in table.view().at_rest[COMMIT].reason
+    [blocker] = table.view().blockers
+    assert (blocker.code, "partition.idle-time-to-done" in blocker.reason) == ("setting_missing", True)
     table.table.alter(partition__idle_time_to_done="1 h")
     assert table.due(COMMIT) == 1
 
