@@ -5,9 +5,9 @@ does.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import http
 import http.client
+import itertools
 import json
 import os
 import secrets
