@@ -47,7 +47,7 @@ def spark_session(*formats: RowsFormat) -> Session:
     """Start the one session of all programs."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     conf = {
-        "spark.driver.extraJavaOptions": java.LIGHT,
+        "spark.driver.extraJavaOptions": f"{java.LIGHT} -Xmn600m",
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "1",
         "spark.ui.enabled": "false",
@@ -57,7 +57,7 @@ def spark_session(*formats: RowsFormat) -> Session:
     for one in formats:
         conf |= one.spark
     names = tuple(one.name for one in formats)
-    session = Session(SparkProfile(memory="1g", master="local[2]", formats=names, conf=conf))
+    session = Session(SparkProfile(memory="2g", master="local[2]", formats=names, conf=conf))
     session._root.sparkContext.setLogLevel("OFF")  # noqa: SLF001
     return session
 

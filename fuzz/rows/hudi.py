@@ -288,6 +288,9 @@ class HudiRowsTable:
         self._saved: list[str] = []
         self._writes = 0
         self._known_to_sql = ""
+        self._changed_in_part: set[int] = set()
+        self._gone_after: set[int] = set()
+        """Keys that were deleted after a partial update. Hudi 1.2 alone cannot read them if they come back (run)."""
         self._schema_on_read = False
         self._named = f"rows_{os.getpid()}_{time.monotonic_ns()}"
         for key, value in self._options().items():
@@ -376,6 +379,9 @@ class HudiRowsTable:
         found: Rows = Counter()
         if self._schema_on_read:
             raise UnreadableError("hudi-rs reads a renamed or dropped column by its name")
+        planned = {name.split(".")[0] for name in self._files() if name.endswith(".compaction.requested")}
+        if self._kind["version"] == 6 and planned - self._completed():
+            raise UnreadableError("hudi-rs does not see writes after a pending compaction of version 6")
         try:
             for batch in _OpenTable(self.location).read():
                 there = set(batch.schema.names)
@@ -407,7 +413,9 @@ class HudiRowsTable:
 
     def _made(self, keys: Sequence[int]) -> dict[int, dict[str, Any]]:
         self._writes += 1
-        return {key: self._row(key) for key in keys}
+        if not (free := [key for key in keys if key not in self._gone_after]):
+            raise NotNow("a key that was updated in part and deleted may not come back")
+        return {key: self._row(key) for key in free}
 
     def _save(self, rows: Iterable[Mapping[str, Any]], operation: str, **more: str) -> None:
         schema = ", ".join(f"{name} {kind}" for name, kind in self._now.columns.items())
@@ -460,6 +468,7 @@ class HudiRowsTable:
 
     def _delete(self, keys: Sequence[int]) -> None:
         self._save(self._made(keys).values(), "delete")
+        self._gone_after |= self._changed_in_part & set(keys)
         self._keep({key: row for key, row in self._now.rows.items() if key not in keys})
 
     def _delete_partition(self, number: int) -> None:
@@ -511,6 +520,7 @@ class HudiRowsTable:
             f"merge into {self._named} t using told s on t.k = s.k {and_partition} "
             f"when matched then update set {', '.join(f't.{name} = s.{name}' for name in names)}"
         )
+        self._changed_in_part |= set(made) if self._partial else set()
         changed = {key: {**self._now.rows[key], **{name: row[name] for name in names}} for key, row in made.items()}
         self._keep({**self._now.rows, **changed})
 
