@@ -103,6 +103,7 @@ class Session:
             _require_master(profile.master)
         context = SparkContext(conf=_conf(profile, jars))
         context.setLogLevel("WARN")
+        _forget_sources(context)
         _tell_hadoop(context, storage)
         self._root = SparkSession(context)
         identity = ProcessIdentity.of(self.jvm_pid)
@@ -242,6 +243,21 @@ def _application(profile: SparkProfile, application: str) -> str | None:
         web_ui=profile.master_ui,
         executors_end_within=executors_end_within(profile.conf).total_seconds(),
     ).to_text()
+
+
+def _forget_sources(context: SparkContext) -> None:
+    """Let Hadoop forget which file each of its properties comes from, which only `getPropertySources` tells.
+
+    Hudi sends the configuration with every task of Spark. It has nearly a thousand properties, and Hadoop compresses
+    the source of each by itself. Without sources it is written in a tenth of the time: 0.5 instead of 5 ms (run). A
+    class that adds default files later makes the configuration load all of them again. HDFS is the last such class.
+    """
+    context._jvm.org.apache.hadoop.hdfs.HdfsConfiguration.init()  # type: ignore[union-attr] # noqa: SLF001
+    hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001 - pyspark's own access to py4j
+    hadoop.size()  # loads the files
+    sources = hadoop.getClass().getDeclaredField("updatingResource")
+    sources.setAccessible(True)
+    sources.get(hadoop).clear()
 
 
 def _tell_hadoop(context: SparkContext, storage: Sequence[StoreSettings]) -> None:

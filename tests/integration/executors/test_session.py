@@ -42,6 +42,18 @@ def test_every_session_setting_that_may_be_written_is_one_that_spark_lets_a_sess
         assert all(spark.conf.isModifiable(key) for key in get_args(SessionKey))
 
 
+def test_hudi_sends_a_configuration_without_the_source_of_each_property(writers_session: Any, tmp_path: Path) -> None:
+    """With the sources Hadoop needs 5 ms to write it for one task. Nothing that Hudi loads may bring them back."""
+    with writers_session.for_run(RunId("r8")) as spark:
+        options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+        spark.range(3).write.format("hudi").options(**options).save(str(tmp_path / "t"))
+        assert spark.read.format("hudi").load(str(tmp_path / "t")).count() == 3
+
+        hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+        assert hadoop.get("fs.s3a.impl") is not None, "the defaults are there"
+        assert hadoop.getPropertySources("fs.s3a.impl") is None
+
+
 def test_a_stack_overflow_in_a_task_fails_the_task_and_the_jvm_goes_on(writers_session: Any) -> None:
     """A JVM has several runs. By default Spark ends them all. A pattern with alternatives is matched by recursion."""
     with writers_session.for_run(RunId("r4")) as spark:
