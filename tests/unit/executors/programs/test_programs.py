@@ -232,6 +232,16 @@ def test_a_missing_file_is_named_first() -> None:
     assert str(meaning(causes, Step.EXECUTE)).startswith(".a-0_1.log.1_0-1-2 is missing")
 
 
+def test_a_key_that_hudi_cannot_merge_is_explained_with_the_way_out() -> None:
+    """Spark's message has the stack of the task. Its innermost exception is a NullPointerException without a word."""
+    stack = "\tat org.apache.hudi.merge.SparkRecordMergingUtils.getCachedFieldNameToIdMapping(Unknown Source)"
+    causes = [f"x.SparkException: Job aborted\njava.lang.NullPointerException\n{stack}"]
+    error = meaning(causes, Step.EXECUTE)
+
+    assert isinstance(error, PermanentError)
+    assert "roll the last write back, let a compaction run, and write it again" in str(error)
+
+
 def test_people_read_no_stack_and_no_packages() -> None:
     """The message is the outermost and the innermost exception, one line each."""
     causes = ["org.apache.HoodieException: Failed\n\tat a.b", "a.Middle: m", "java.io.IOException: No space left"]

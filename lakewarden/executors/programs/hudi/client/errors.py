@@ -41,6 +41,12 @@ _ADVICE = (
         "a partition of the metadata table has no file: add services: {metadata_rebuild: {}} and trigger a run of it, "
         "which makes the metadata table anew, and release this service",
     ),
+    (
+        "SparkRecordMergingUtils.getCachedFieldNameToIdMapping",
+        "Hudi 1.2 cannot merge a key that was updated in part (MERGE INTO), deleted and written again, and readers in "
+        "Spark fail, too: roll the last write back, let a compaction run, and write it again. With "
+        "hoodie.spark.sql.merge.into.partial.updates=false writers make no partial updates",
+    ),
 )
 _MISSING_DATA_FILE = re.compile(r"FileNotFoundException\b.*?([^\s/]+(?:\.parquet|\.orc|\.log\.\d\S*))")
 
