@@ -238,7 +238,7 @@ def claimed_like(run: Run, **news: object) -> Run:
 def test_an_ended_run_keeps_its_outcome_and_figures(store: Store) -> None:
     """They are whole numbers, fractions and words."""
     run = claimed(store)
-    figures: dict[str, int | float | str] = {"files_written": 3, "seconds": 1.5, "codec": "zstd"}
+    figures: dict[str, int | float | str] = {"files_added": 3, "seconds": 1.5, "codec": "zstd"}
 
     given = store.end(run.id, epoch=1, state=RunState.SUCCEEDED, outcome="completed", at=NOW + HOUR, figures=figures)
 

@@ -116,8 +116,8 @@ def test_old_partitions_are_compacted_beside_a_writer_and_a_reader(
     [run] = daemon.until(
         lambda: [one for one in daemon.runs("compaction") if one["figures"].get("partitions_compacted")]
     )
-    assert run["figures"]["files_replaced"] == 3 * FILES
-    assert run["figures"]["files_written"] == 3
+    assert run["figures"]["files_rewritten"] == 3 * FILES
+    assert run["figures"]["files_added"] == 3
     assert daemon.stop() == 0
     assert not (clicks.folder / "_lakewarden").exists()
 

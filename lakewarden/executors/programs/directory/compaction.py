@@ -204,8 +204,8 @@ class ObjectCompactionSteps:
         files = sum(len(replacement.old) for replacement in self._staged)
         figures = {
             "partitions_compacted": len(self._staged),
-            "files_replaced": files,
-            "files_written": sum(len(replacement.new) for replacement in self._staged),
+            "files_rewritten": files,
+            "files_added": sum(len(replacement.new) for replacement in self._staged),
             "bytes_rewritten": sum(old.size for replacement in self._staged for old in replacement.old.values()),
         }
         refused = {"partitions_refused": len(self._refused)} if self._refused else {}
@@ -387,8 +387,8 @@ class CompactionSteps:
         refused = {"partitions_refused": len(self._refused)} if self._refused else {}
         return {
             "partitions_compacted": compacted,
-            "files_replaced": files,
-            "files_written": new_files,
+            "files_rewritten": files,
+            "files_added": new_files,
             "bytes_rewritten": size,
             **refused,
             **goes_on,

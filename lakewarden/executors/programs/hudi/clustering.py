@@ -175,7 +175,7 @@ class ClusteringSteps:
         finally:
             with on_the_way_out("free what was written"):
                 statuses.unpersist()
-        return {"file_groups": plan.file_groups or 0, "files_written": files}
+        return {"file_groups": plan.file_groups or 0, "files_added": files}
 
     def _give_up_if_too_large(self, plan: Instant) -> None:
         """Raise YieldError for a plan that was too large before: it is withdrawn, and a smaller one made later."""

@@ -18,7 +18,7 @@ from lakewarden.service.page.rendering import figure, kind
         ("plan_seconds", 11.649, "11.6s"),
         ("commit_seconds", 0.386, "386ms"),
         ("core_seconds", 7265.0, "2h 1m"),
-        ("files_replaced", 1234567, "1,234,567"),
+        ("files_rewritten", 1234567, "1,234,567"),
         ("file_groups", 3, "3"),
         ("complete", True, True),
         ("instant", "20261123", "20261123"),

@@ -14,7 +14,7 @@ from lakewarden.service.rules.settle import Consequence, Gone, Settlement, Shown
 from tests.support.values import a_run
 
 ENDINGS: list[Outcome | Gone] = [
-    Succeeded(figures={"files_written": 3}),
+    Succeeded(figures={"files_added": 3}),
     NothingToDo(reason="no plan"),
     Yielded(reason="a writer is busy"),
     *(Failed(kind=kind, reason="it broke", step=step) for kind in FailureKind for step in Step),

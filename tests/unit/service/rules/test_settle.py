@@ -137,7 +137,7 @@ def test_an_outcome_is_told_without_credentials(ending: Failed | Yielded | Gone)
 
 def test_figures_are_kept_with_a_success() -> None:
     """What the run did can be read from its row."""
-    assert settle(Succeeded(figures={"files_written": 3}), COMPLETED, FINISHED).figures == {"files_written": 3}
+    assert settle(Succeeded(figures={"files_added": 3}), COMPLETED, FINISHED).figures == {"files_added": 3}
 
 
 @pytest.mark.parametrize("shown", [ABSENT, PENDING, None])

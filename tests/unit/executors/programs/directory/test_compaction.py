@@ -84,7 +84,7 @@ def test_small_files_become_one_with_the_same_lines(tmp_path: Path) -> None:
     place = made(tmp_path)
     before = values(tmp_path)
     told = figures(run(tmp_path))
-    expected = {"partitions_compacted": 1, "files_replaced": 6, "files_written": 1, "bytes_rewritten": 48}
+    expected = {"partitions_compacted": 1, "files_rewritten": 6, "files_added": 1, "bytes_rewritten": 48}
     assert told.items() >= expected.items()
     assert values(tmp_path) == before
     [one] = place.iterdir()
@@ -116,7 +116,7 @@ def test_files_that_a_sync_job_has_brought_back_are_not_compacted_a_second_time(
 
     for file in place.glob("part-0-*"):
         file.touch()
-    assert figures(run(tmp_path, files="json", now=later + timedelta(days=1)))["files_replaced"] == 7
+    assert figures(run(tmp_path, files="json", now=later + timedelta(days=1)))["files_rewritten"] == 7
 
 
 def test_a_committed_partition_stays_committed(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_large_files_stay_the_files_that_they_are(tmp_path: Path) -> None:
     place = made(tmp_path)
     put(place / "part-large", OLD, b"7,large\n" * 100)
     number = (place / "part-large").stat().st_ino
-    assert figures(run(tmp_path, small_file_limit="100B"))["files_replaced"] == 6
+    assert figures(run(tmp_path, small_file_limit="100B"))["files_rewritten"] == 6
     assert (place / "part-large").stat().st_ino == number
     assert len(values(tmp_path)) == 106
 
@@ -334,7 +334,7 @@ def test_one_run_takes_so_many_partitions_and_goes_on(tmp_path: Path) -> None:
     for hour in range(3):
         made(tmp_path, f"dt=1/hr={hour}", files=6 + hour)
     told = figures(run(tmp_path, max_partitions=1))
-    assert told["files_replaced"] == 8
+    assert told["files_rewritten"] == 8
     assert told[GOES_ON] == 1
 
 
@@ -357,7 +357,7 @@ def test_partitions_that_are_refused_leave_the_place_of_a_run_to_others(tmp_path
         age(place, OLD)
     good = made(tmp_path, "dt=1/hr=9", files=6)
     told = figures(run(tmp_path, max_partitions=1))
-    assert (told["files_replaced"], told["partitions_refused"]) == (6, 3)
+    assert (told["files_rewritten"], told["partitions_refused"]) == (6, 3)
     assert len(names(good)) == 1
 
 

@@ -135,7 +135,7 @@ def test_small_files_become_one_and_the_marker_is_newer(clicks: Clicks) -> None:
     before = clicks.rows(HOUR)
     told = figures(clicks.run("with_duplicates", small_file_limit="1KiB"))
     assert told["partitions_compacted"] == 1
-    assert told["files_replaced"] == 6
+    assert told["files_rewritten"] == 6
     [new] = [name for name in clicks.names() if name.startswith("part-lakewarden-")]
     assert clicks.names() == {new, "part-large", "_SUCCESS"}
     assert clicks.rows(HOUR) == before
