@@ -48,10 +48,12 @@ class ServiceState:
     an operator has approved a deletion, which is planned anew. `shared` is the block of a table in a folder that
     is also registered as another table. `unproved` is the block of a table with writers that were not
     seen to hold its lock. `rewrite_all` says in words that a rewrite of all files was asked for and has not ended.
-    `lacking` says what is not proved of a table with a policy that asks for the proof.
+    `lacking` says what is not proved of a table with a policy that asks for the proof. `table` is the id of the table,
+    for the commands that a remedy names.
     """
 
     mode: Mode
+    table: str = "TABLE"
     active: RunId | None = None
     paused: str | None = None
     quarantined: str | None = None
@@ -80,7 +82,7 @@ def decide(
     `asked` is an operator's request through the API. It skips the trigger and the window, and never a block.
     """
     if service_state.active is not None:
-        return NotDue(code="run_active", reason=f"run {service_state.active} is active")
+        return NotDue(code="run_active", reason=f"run {service_state.active[:8]} is active")
     moot = next((blocker for blocker in view.blockers if blocker.moot and blocker.concerns(service)), None)
     if moot is not None:
         return DoesNotApply(reason=moot.reason)
@@ -108,7 +110,7 @@ def _blocked(service: Service, view: TableView, service_state: ServiceState, now
         return Blocked(
             code="quarantined",
             reason=f"in quarantine: {service_state.quarantined}",
-            remedy="fix the cause, then release it: `lakewarden quarantine release TABLE SERVICE`",
+            remedy=f"fix the cause, then release it: `{_release(service_state, service)}`",
         )
     waits_for_others = service_state.shared or service_state.approval or service_state.unproved
     if waits_for_others is not None:
@@ -126,10 +128,14 @@ def _blocked(service: Service, view: TableView, service_state: ServiceState, now
         return Blocked(
             code="backing_off",
             reason=f"backing off: {service_state.backoff.reason}",
-            remedy="wait, or end the wait: `lakewarden quarantine release TABLE SERVICE`",
+            remedy=f"wait, or end the wait: `{_release(service_state, service)}`",
             again_at=service_state.backoff.until,
         )
     return None
+
+
+def _release(service_state: ServiceState, service: Service) -> str:
+    return f"lakewarden quarantine release {service_state.table} {service}"
 
 
 def _first(pending: Sequence[Instant], service_state: ServiceState) -> Instant:

@@ -237,7 +237,7 @@ class WorkerRun:
         run = self.assignment.run
         self._tell(Started(run=run, executor=session.executor, application=session.application))
         self._stages = stages = session.stages(run)
-        log.info("run_begins", executor=session.executor)
+        log.info("run_begins", jvm_pid=session.jvm_pid)
         with session.for_run(run, self.assignment.session_conf) as spark:
             outcome = carry_out(program, spark, self.assignment, storage, self._ask)
         if isinstance(outcome, Failed):

@@ -145,4 +145,4 @@ def written_out(lines: Sequence[LogLine], *, after: int = 0) -> Iterator[str]:
         last = line.number
         head = " ".join(part for part in (line.at, (line.level or "").upper(), line.source, line.logger) if part)
         facts = " ".join(f"{name}={json.dumps(value)}" for name, value in line.fields.items())
-        yield f"{head}: {line.message}" + (f" {facts}" if facts else "")
+        yield f"{head}: {line.message.expandtabs(4)}" + (f" {facts}" if facts else "")

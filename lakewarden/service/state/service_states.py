@@ -94,6 +94,7 @@ class ServiceStates:
         row = self._row(table.id, service)
         return ServiceState(
             mode=mode or table.mode,
+            table=table.id,
             active=active,
             paused=self.paused(table.id),
             quarantined=row.quarantined,

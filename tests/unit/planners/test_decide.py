@@ -290,6 +290,15 @@ def test_a_block_that_a_person_can_lift_says_how(hold: str) -> None:
     assert decision.remedy
 
 
+def test_the_remedy_of_a_quarantine_can_be_pasted() -> None:
+    """It names the table and the service, as the command line takes them."""
+    decision = decided(service_state=ServiceState(mode=Mode.ACT, table="lake.trips", quarantined="5 failures"))
+
+    assert isinstance(decision, Blocked)
+    assert decision.remedy is not None
+    assert "`lakewarden quarantine release lake.trips compaction`" in decision.remedy
+
+
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_service_without_a_meaning_for_the_table_does_not_apply(mode: Mode, asked: bool) -> None:

@@ -68,7 +68,7 @@ def _in_words(
     service: Service, decision: Decision, active: Run | None, instant: str | None, forecast: ForecastExplanation | None
 ) -> str:
     if active is not None:
-        return f"no run would begin: run {active.id} of {service} is active"
+        return f"no run would begin: run {active.id[:8]} of {service} is active"
     if isinstance(decision, WouldRun):
         return f"no run would begin: the mode of the table only lets it be planned. A run {_would(instant, forecast)}"
     if not isinstance(decision, Due):

@@ -24,6 +24,8 @@ _FEW = 4
 """How many services are named."""
 _OFTEN = 5
 """After so many yields in a row the service is reported as standing still."""
+_SHORT = 8
+"""So many characters of a run's id are shown. Commands take any unique beginning."""
 _BUILT_IN = "built-in"
 _Lines = Iterator[tuple[str, str]]
 """The subject and the text of each line. A line that continues the one before has no subject."""
@@ -39,8 +41,10 @@ _SAYS = {
 
 def written_out(explanation: TableExplanation) -> str:
     """Return the explanation as text, without a line break at its end."""
-    kind = " ".join(part for part in (explanation.format, explanation.kind, explanation.version) if part)
-    parts = [printable(f"{explanation.table}  {kind}  {explanation.path}"), _aligned(_table(explanation))]
+    kind = " ".join(part for part in (explanation.format, explanation.kind) if part)
+    version = explanation.version
+    named = "" if version is None or version in kind else f" version {version}"  # the kind `v2` names it
+    parts = [printable(f"{explanation.table}  {kind}{named}  {explanation.path}"), _aligned(_table(explanation))]
     parts += [f"\n{name}\n{_aligned(_service(name, explanation))}" for name in explanation.services]
     if not explanation.services:
         parts.append("\nno service has a policy: the table is only observed")
@@ -119,7 +123,7 @@ def _writers(writers: WritersExplanation, now: datetime) -> _Lines:
             f"{write.instant}, begun {_ago(write.begun_at, now)}, {_guard(write.guarded_until, now)}",
         )
     for failure in writers.failures:
-        near = "" if failure.near_run is None else f" (it met our run {failure.near_run})"
+        near = "" if failure.near_run is None else f" (it met our run {failure.near_run[:_SHORT]})"
         yield "WRITE FAILED", f"{failure.instant}, {_ago(failure.at, now)}: {failure.reason}{near}"
 
 
@@ -255,7 +259,7 @@ def _plan(plan: PlanExplanation, now: datetime) -> str:
 
 def _active(run: ActiveRunExplanation, now: datetime) -> _Lines:
     step = "" if run.step is None else f" at {run.step}"
-    yield "RUNNING", f"{run.id} {run.state}{step}, asked for {_ago(run.created_at, now)}: {run.reason}"
+    yield "RUNNING", f"{run.id[:_SHORT]} {run.state}{step}, requested {_ago(run.created_at, now)}: {run.reason}"
     if run.waits_for is not None:
         yield "", f"waits for {run.waits_for}"
 
@@ -263,7 +267,7 @@ def _active(run: ActiveRunExplanation, now: datetime) -> _Lines:
 def _ended(run: EndedRunExplanation, now: datetime) -> str:
     ago = "" if run.ended_at is None else f" {_ago(run.ended_at, now)}"
     took = "" if run.run_seconds is None else f", took {span(run.run_seconds)}"
-    return f"{run.state}{ago}{took}: {run.outcome or 'nothing else is known'} ({run.id})"
+    return f"{run.state}{ago}{took}: {run.outcome or 'nothing else is known'} ({run.id[:_SHORT]})"
 
 
 def _ago(moment: datetime, now: datetime) -> str:

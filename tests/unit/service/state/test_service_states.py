@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -25,7 +26,7 @@ from tests.support.values import NOW, a_view, an_instant
 TRIPS = Table(id=TableId("trips"), format="fake", location="/lake/trips", mode=Mode.ACT)
 ORDERS = Table(id=TableId("orders"), format="fake", location="/lake/orders", mode=Mode.ACT)
 VIEW = a_view(an_instant(time="00000010"), backlogs={Service.COMPACTION: Backlog(commits=4)})
-FRESH = ServiceState(mode=Mode.ACT)
+FRESH = ServiceState(mode=Mode.ACT, table=TRIPS.id)
 
 
 class Scene:
@@ -57,7 +58,9 @@ def test_a_service_that_never_ran_has_nothing_against_it() -> None:
     """Only its table's mode, and what it is told, are in its state."""
     service_state = Scene().service_states.of(TRIPS, Service.CLEAN, active=RunId("r1"), ours=frozenset({"00000001"}))
 
-    assert service_state == ServiceState(mode=Mode.ACT, active=RunId("r1"), ours=frozenset({"00000001"}))
+    assert service_state == ServiceState(
+        mode=Mode.ACT, table=TRIPS.id, active=RunId("r1"), ours=frozenset({"00000001"})
+    )
 
 
 # -- rests
@@ -176,7 +179,7 @@ def test_what_happens_to_one_service_concerns_no_other() -> None:
     scene.ended(Consequence.QUARANTINE)
 
     assert scene.of(TRIPS, Service.CLEAN) == FRESH
-    assert scene.of(ORDERS) == FRESH
+    assert scene.of(ORDERS) == replace(FRESH, table=ORDERS.id)
 
 
 # -- idle
@@ -189,7 +192,9 @@ def test_a_service_without_work_remembers_what_it_looked_at() -> None:
 
     scene.ended(Consequence.IDLE)
 
-    assert scene.of() == ServiceState(mode=Mode.ACT, idle=Idle(after="1 until 00000010", commits=4, at=NOW))
+    assert scene.of() == ServiceState(
+        mode=Mode.ACT, table=TRIPS.id, idle=Idle(after="1 until 00000010", commits=4, at=NOW)
+    )
 
 
 def test_an_idle_service_whose_table_could_not_be_read_remembers_nothing() -> None:

@@ -209,7 +209,7 @@ def test_an_explanation_survives_the_way_to_a_program() -> None:
 def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
     """At three in the morning capitals are found first, and each line begins with what it is about."""
     assert written_out(_explained()).splitlines() == [
-        "sales.orders  hudi MERGE_ON_READ 9  /data/orders",
+        "sales.orders  hudi MERGE_ON_READ version 9  /data/orders",
         "  mode            act",
         "  last poll       2s ago; every 5s, sooner after a hook",
         "  BLOCKED         clean: a write has no heartbeat",
@@ -231,7 +231,7 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "  backlog         3 commits, 1 since the last request; at most 7 log files in a file group; "
         "at most 3.0 MiB of log files in a file group",
         "  pending         20260301025500000 requested 5m ago, ours",
-        "  RUNNING         run-8 RUNNING at execute, asked for 20s ago: our plan waits",
+        "  RUNNING         run-8 RUNNING at execute, requested 20s ago: our plan waits",
         "                  waits for clean run-9",
         "  last run        none",
         "",
