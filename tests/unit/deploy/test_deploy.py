@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -22,6 +23,7 @@ from lakewarden.planners.ports import WriterEngine
 from lakewarden.planners.settings import parse_duration
 from lakewarden.service.config.check import check_config
 from lakewarden.service.config.loading import load
+from lakewarden.service.reporting.writer_options import options_of
 from lakewarden.service.rules.shutdown import STEP_BACK
 
 # The examples in `deploy` are right.
@@ -108,6 +110,19 @@ def test_every_file_that_compose_mounts_is_there() -> None:
 
     assert len(files) >= 6
     assert [mount for mount in files if not (COMPOSE.parent / mount).is_file()] == []
+
+
+def test_the_writer_of_the_table_that_lives_sets_what_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file is the answer of `lakewarden writer-options`, but for the hook, which would need a key."""
+    for name in SERVICES["lakewarden"]["environment"]:
+        monkeypatch.setenv(name, "a value")
+    command, folder = SERVICES["writer"]["command"], COMPOSE.parent
+    [table] = load(folder / "lakewarden.yaml").tables
+    told = options_of(table, HUDI, engine=next(iter(HUDI.writer_engines)), url="http://lakewarden:8080", held=None)
+    needed = {one.key: one.value for one in told.options if not one.optional and "callback" not in one.key}
+
+    assert json.loads((folder / "writer.json").read_text()) == needed
+    assert command[command.index("--path") + 1] == table.location
 
 
 def test_every_port_is_open_to_this_machine_only() -> None:
