@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 FOLDER = Path(__file__).parent / "images"
 _ADDRESS = "in a browser: "
-_WIDTH, _LEAST_HEIGHT = 1280, 300
+_WIDTH, _NARROW, _LEAST_HEIGHT = 1280, 390, 300
 _COMPACTIONS = 3
 
 
@@ -43,8 +44,9 @@ def demo(seconds: int) -> Iterator[str]:
 def take(browser: Browser, address: str, wait: int) -> None:
     """Take each picture, after a few compactions have succeeded. `wait` is in seconds."""
     host = "{0.scheme}://{0.netloc}".format(urlsplit(address))
-    for scheme in ("light", "dark"):
-        page = browser.new_page(viewport={"width": _WIDTH, "height": _LEAST_HEIGHT}, color_scheme=scheme)
+    for look, width in {"light": _WIDTH, "dark": _WIDTH, "narrow": _NARROW}.items():
+        scheme: Literal["dark", "light"] = "dark" if look == "dark" else "light"
+        page = browser.new_page(viewport={"width": width, "height": _LEAST_HEIGHT}, color_scheme=scheme)
         page.goto(f"{host}/runs")
         succeeded = page.get_by_role("row").filter(has_text="compaction").filter(has_text="succeeded")
         expect(succeeded.nth(_COMPACTIONS - 1)).to_be_visible(timeout=wait * 1000)
@@ -52,7 +54,7 @@ def take(browser: Browser, address: str, wait: int) -> None:
         for name, path in {"fleet": "/", "table": address.removeprefix(host), "run": run}.items():
             page.goto(f"{host}{path}")
             _settled(page)
-            page.screenshot(path=FOLDER / f"page-{name}-{scheme}.png", full_page=True)
+            page.screenshot(path=FOLDER / f"page-{name}-{look}.png", full_page=True)
         page.close()
 
 

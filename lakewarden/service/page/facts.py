@@ -34,6 +34,9 @@ class Condition(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
+_WAITS = "waits for approval"
+
+
 class Concern(NamedTuple):
     """Something about a table that needs a person."""
 
@@ -117,7 +120,7 @@ def _concerns(status: TableStatus) -> Iterator[Concern]:
     for fault in status.view.faults if status.view else ():
         yield Concern("metadata cannot be read", fault, None)
     for service, row in status.approvals.items():
-        yield Concern("waits for approval", f"{service} would delete {row.deletes}", "approve it there")
+        yield Concern(_WAITS, f"{service} would delete {row.deletes}", "approve it there")
     for failure in status.writer_failures:
         if failure.run is not None:
             yield Concern("a write failed beside a run", failure.failure.reason, "see the writers of the table")
@@ -197,7 +200,7 @@ def fleet(facts: Sequence[TableFacts]) -> Fleet:
 
 
 def needs(facts: Iterable[TableFacts]) -> Sequence[Need]:
-    """Return what needs a person. What concerns the most tables comes first."""
+    """Return what needs a person: first the deletions that wait for an approval, then what concerns the most tables."""
     groups: dict[tuple[str, str], list[tuple[TableId, Concern]]] = {}
     alike: dict[str, str] = {}
     for fact in facts:
@@ -215,7 +218,7 @@ def needs(facts: Iterable[TableFacts]) -> Sequence[Need]:
         )
         for (kind, _), group in groups.items()
     ]
-    return sorted(entries, key=lambda need: (-len(need.tables), need.kind))[:_GROUPS]
+    return sorted(entries, key=lambda need: (need.kind != _WAITS, -len(need.tables), need.kind))[:_GROUPS]
 
 
 SORTS: Mapping[str, Callable[[TableFacts], tuple[Any, ...]]] = {

@@ -80,6 +80,7 @@ class Pages:
             setting=_setting,
             lines=_lines,
             breaks=_breaks,
+            coded=_coded,
             kind=kind,
             forecast=forecast_in_words,
         )
@@ -128,6 +129,11 @@ def _words(name: str) -> str:
 def _breaks(name: str) -> Markup:
     """Return a name that a browser may break after a dot, a slash and an underscore."""
     return Markup(re.sub(r"(?<=[./_])(?=.)", "<wbr>", str(Markup.escape(printable(name)))))  # noqa: S704 - it is escaped
+
+
+def _coded(text: str) -> Markup:
+    """Return a text with its commands, which stand between backticks, as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(Markup.escape(printable(text)))))  # noqa: S704 - escaped
 
 
 def kind(decision: str) -> str:

@@ -18,7 +18,7 @@ from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.pages.answer import Rendering, address
 from lakewarden.service.http.query.lists import has_label
 from lakewarden.service.model.access import Role
-from lakewarden.service.page.facts import SORTS, FactsOfTables, TableFacts, fleet
+from lakewarden.service.page.facts import SORTS, Condition, FactsOfTables, TableFacts, fleet
 
 _ROWS = 100
 _RUNNING = 50
@@ -85,6 +85,7 @@ def add_fleet(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
             fleet=fleet(facts),
             asked=query,
             sorts=tuple(SORTS),
+            conditions=tuple(reversed(Condition)),
             tables=chosen[first : first + _ROWS],
             found=len(chosen),
             running=sorted([run for fact in facts for run in fact.active], key=lambda run: run.created_at)[:_RUNNING],

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup
 
 from lakewarden.executors.pool.listening import LogLine
-from lakewarden.planners.model.instant import Step
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError
@@ -21,6 +22,7 @@ from lakewarden.service.http.registered import run_for
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.event_log import written_out
+from lakewarden.service.reporting.run_pictures import steps_drawn
 
 _ROWS = 100
 _LOG_LINES = 200
@@ -48,7 +50,15 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
     """Add the pages."""
 
     @app.get("/runs", include_in_schema=False, openapi_extra=needs(Role.VIEWER))
-    def runs(request: Request, table: _Id = "", state: _Id = "all", active: _Id = "", after: _Id = "") -> HTMLResponse:
+    def runs(
+        *,
+        request: Request,
+        table: _Id = "",
+        service: Service | Literal[""] = "",
+        state: _Id = "all",
+        active: _Id = "",
+        after: _Id = "",
+    ) -> HTMLResponse:
         """Return a page of runs, the newest first."""
         choice = "active" if active else state
         if choice not in _CHOICES:
@@ -57,6 +67,7 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
             plane,
             caller_of(request),
             table=table or None,
+            service=service or None,
             states=_CHOICES[choice],
             after=after or None,
             limit=_ROWS,
@@ -67,7 +78,9 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
             here="runs",
             table=table,
             choice=choice,
-            choices={name: address(request, state=name, active=None, after=None) for name in _CHOICES},
+            choices=tuple(_CHOICES),
+            service=service,
+            services=tuple(Service),
             runs=rows,
             waiting=plane.waiting(),
             doing=plane.progress(),
@@ -79,7 +92,7 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
         """Return the page of one run."""
         record = run_for(plane, run, caller_of(request))
         body = live.body(record)
-        lines = plane.end_of_run_log(record.id, limit=_LOG_LINES)
+        lines, picture = plane.end_of_run_log(record.id, limit=_LOG_LINES), steps_drawn(record)
         return rendering.page(
             request,
             "run",
@@ -87,6 +100,7 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
             run=record,
             told=body,
             steps=steps(record),
+            picture=None if picture is None else Markup(picture),  # noqa: S704 - it has no text of others
             roles=Role,
             log=None if lines is None else log_shown(lines),
             earlier_lines=lines[0].number - 1 if lines else 0,

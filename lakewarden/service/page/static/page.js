@@ -76,7 +76,7 @@ function answered(xhr, button) {
     const body = JSON.parse(xhr.responseText);
     if (body.title) text = [body.detail || body.title, body.remedy].filter(Boolean).join(": ");
     else if (body.says) text = [body.says, body.remedy].filter(Boolean).join(". ");
-    else if (body.id) text = `run ${body.id}: ${String(body.state).toLowerCase()}`;
+    else if (body.id) text = `run ${body.id.slice(0, 8)}: ${String(body.state).toLowerCase()}`;
   } catch {
     if (xhr.status === 0) text = "the daemon did not answer";
   }

@@ -68,7 +68,7 @@ def test_reasons_that_differ_in_their_numbers_are_one_need() -> None:
     ]
 
 
-def test_what_concerns_the_most_tables_comes_first() -> None:
+def test_a_waiting_approval_comes_first_then_what_concerns_the_most_tables() -> None:
     """Each kind of need is named."""
     found = _needs(
         _status("a", failure="the bucket does not answer"),
@@ -76,7 +76,7 @@ def test_what_concerns_the_most_tables_comes_first() -> None:
         _status("c", decisions=_blocked("x")),
         _status("d", approvals=(Service.TTL,)),
     )
-    assert [need.kind for need in found] == ["clean is blocked", "cannot be observed", "waits for approval"]
+    assert [need.kind for need in found] == ["waits for approval", "clean is blocked", "cannot be observed"]
 
 
 def test_what_is_not_due_needs_nobody() -> None:

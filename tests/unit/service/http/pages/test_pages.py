@@ -68,7 +68,7 @@ def test_the_first_page_shows_each_table_with_its_condition(served: ServedDaemon
     text = served.api.get("/").text
 
     assert '<a href="/tables/trips">trips</a>' in text
-    assert "<b>1</b> tables" in text
+    assert "<b>1</b> table</a>" in text
     assert "<b>1</b> ok" in text
 
 
