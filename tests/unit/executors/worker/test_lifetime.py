@@ -122,6 +122,7 @@ def test_its_end_is_called_once_the_moment_has_passed() -> None:
 class _NoJvm:
     """A session for programs that need none."""
 
+    jvm_pid = 0
     executor = None
     application = None
 

@@ -341,6 +341,8 @@ def _passed(instant: Instant, table: str) -> tuple[str, str]:
 _AT_ONCE = 16
 _OPERATION = "_hoodie_operation"
 _LOG = ".log."
+_HEADER_BYTES = 64 * 1024
+"""The buffer for reading headers. Hudi's own has 16 MiB, so a file would be read whole."""
 _CHANGES = ".cdc"
 """How log files end that hold the changes of a write for its consumers (`hoodie.table.cdc.enabled`). They hold no rows
 of the table, and their blocks cannot be opened as such (run on 1.2.0).
@@ -388,7 +390,7 @@ def _read(client: HudiClient, file: DataFile) -> _Log:
     header = getattr(logs.block, "HoodieLogBlock$HeaderMetadataType")
     named = client.hudi.common.model.HoodieLogFile(_path(client, file))
     partial = operations = False
-    reader = logs.HoodieLogFormat.newReader(client.storage, named, None)  # it skips what a block holds
+    reader = logs.HoodieLogFileReader(client.storage, named, None, _HEADER_BYTES)  # it skips what a block holds
     try:
         for block in each(reader):
             headers = block.getLogBlockHeader()
