@@ -1,4 +1,4 @@
-"""`./dev bench [NAME ...] [--report FILE]`: measure, and compare the figures with their goals.
+"""`./dev bench [NAME ...] [--times N] [--report FILE] [--against FILE]`: measure, and compare with the goals.
 
 With `--brief`, every bench measures on as little as it can. The figures then show that the benches work, and nothing
 else.
@@ -26,7 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from bench.figure import Figure
+from bench.figure import Figure, joined, worse
 
 _ROOMS = {
     "idle_poll": "polling",
@@ -64,11 +64,15 @@ EVERYTHING = NAMES + LONG
 
 def main() -> int:
     """Measure the named benches, by default all that are not long. Returns 1 if a goal was missed or, in brief, if a
-    bench gave no figure.
+    bench gave no figure. With `--against` it returns 1 if a figure is worse than the last.
     """
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(EVERYTHING)}")
     parser.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
+    parser.add_argument("--times", type=int, default=1, help="measure each bench so often, for a median and a range")
+    parser.add_argument(
+        "--against", type=Path, help="fail if a figure is worse than in this file by more than its range"
+    )
     parser.add_argument("--runs", type=int, default=500, help="of many_runs: the number of runs (%(default)s)")
     parser.add_argument(
         "--store", choices=("local", "s3"), default="local", help="of ten_thousand_tables: where the tables are"
@@ -93,7 +97,7 @@ def main() -> int:
         }.get(name, {})
         begun = time.monotonic()
         try:
-            figures += _measured(name, {**arguments, "brief": asked.brief})
+            figures += _measured(name, {**arguments, "brief": asked.brief}, times=asked.times)
         except Exception:
             if not asked.brief:
                 raise
@@ -106,6 +110,11 @@ def main() -> int:
     if asked.brief:
         print("\n".join(f"{name} gave no figure" for name in broken), end="\n" if broken else "", file=sys.stderr)
         return 1 if broken else 0
+    if asked.against is not None:
+        last = {record["name"]: record for record in json.loads(asked.against.read_text(encoding="utf-8"))}
+        sentences = [told for one in figures if (told := worse(one, last.get(one.name, {}))) is not None]
+        print("\n".join(sentences or ["no figure is worse than the last by more than its range"]))
+        return 1 if sentences else 0
     return 0 if all(figure.met for figure in figures) else 1
 
 
@@ -126,12 +135,16 @@ def reported(figures: list[Figure]) -> list[dict[str, Any]]:
     return [{**asdict(figure), **about} for figure in figures]
 
 
-def _measured(name: str, arguments: Mapping[str, Any]) -> list[Figure]:
+def _measured(name: str, arguments: Mapping[str, Any], *, times: int) -> list[Figure]:
     """Return the figures of one bench. Raises RuntimeError if it has none, or one that is no number."""
-    figures: list[Figure] = importlib.import_module(module_of(name)).measure(**arguments)
-    if not figures or not all(math.isfinite(figure.ours) for figure in figures):
-        raise RuntimeError(f"{name} gave no figure: {figures}")
-    return figures
+    measured: dict[str, list[Figure]] = {}
+    for _ in range(times):
+        figures: list[Figure] = importlib.import_module(module_of(name)).measure(**arguments)
+        if not figures or not all(math.isfinite(figure.ours) for figure in figures):
+            raise RuntimeError(f"{name} gave no figure: {figures}")
+        for figure in figures:
+            measured.setdefault(figure.name, []).append(figure)
+    return [joined(of_one) if times > 1 else of_one[0] for of_one in measured.values()]
 
 
 def _drawn(figures: list[Figure], *, judged: bool) -> Grid:

@@ -27,12 +27,14 @@ _HEAD = """\
 
 <!-- Written by `python -m docs.benchmarks` from benchmarks.json. Do not edit. -->
 
-`./dev bench NAME` measures a figure. Each was measured once, most of them beside other work on a shared machine with 2
-cores: read it as an order of magnitude. A goal in bold is missed. `5x` compares with the baseline.
+`./dev bench NAME` measures a figure. A figure with a range is the median of several runs. Every other one was measured
+once, most of them beside other work on a shared machine with 2 cores: read it as an order of magnitude. A goal in bold
+is missed. `5x` compares with the baseline.
 [benchmarks.json](benchmarks.json) has the revision, the machine and the remarks.
 
-    ./dev bench --report report.json             # some minutes for all
-    python -m docs.benchmarks report.json        # puts the figures on this page
+    ./dev bench --times 3 --report report.json        # some minutes for each
+    python -m docs.benchmarks report.json             # puts the figures on this page
+    ./dev bench pool --against docs/benchmarks.json   # fails if a figure is worse than here by more than its range
 
 """
 
@@ -69,7 +71,8 @@ def _ours(record: Record) -> str:
     if record["ours"] is None:
         return _times(record["ratio"])
     ratio = f" ({_times(record['ratio'])})" if record["goal"].startswith("ratio") and record["ratio"] else ""
-    return f"{_number(record['ours'])} {re.split(r',| for| [(]', record['unit'])[0]}{ratio}"
+    spread = f", {_number(record['least'])} to {_number(record['most'])}" if record.get("least") is not None else ""
+    return f"{_number(record['ours'])} {re.split(r',| for| [(]', record['unit'])[0]}{ratio}{spread}"
 
 
 def _times(ratio: float) -> str:

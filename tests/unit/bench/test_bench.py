@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pyiceberg.table import StaticTable
 
 import bench
 from bench.__main__ import EVERYTHING, LONG, NAMES, main, module_of
-from bench.figure import figure
+from bench.figure import Figure, figure, joined, worse
 from bench.observing.big_iceberg_table import BigIcebergTable
 from tests.support.sources import parsed
 from tools.suite import everything
@@ -81,6 +82,40 @@ def test_a_name_that_is_none_is_refused_with_those_there_are(
 def test_a_goal_is_met_up_to_its_bound(ours: float, met: bool) -> None:
     """A latency of exactly the goal meets it."""
     assert figure("p99", ours, "ms", judged="ours", goal=("<=", 20)).met is met
+
+
+def _p99(ours: float) -> Figure:
+    return figure("p99", ours, "ms", judged="ours", goal=("<=", 20))
+
+
+def _pool(ratio: float) -> Figure:
+    return figure("pool", 30 / ratio, "s", judged="ratio", goal=(">=", 5), ratio=ratio, baseline=30)
+
+
+def test_several_measurements_are_their_median_and_their_range() -> None:
+    """The range is of the value that the goal is about."""
+    together = joined([_pool(5.5), _pool(4.9), _pool(6.1)])
+
+    assert (together.ratio, together.least, together.most, together.times) == (5.5, 4.9, 6.1, 3)
+    assert together.met
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "is_worse"),
+    [
+        (_p99(14), joined([_p99(9), _p99(10), _p99(12)]), True),
+        (_p99(13), joined([_p99(9), _p99(10), _p99(12)]), False),
+        (_p99(2), joined([_p99(9), _p99(10), _p99(12)]), False),
+        (_pool(4), joined([_pool(5.5), _pool(4.9), _pool(6.1)]), True),
+        (_pool(9), joined([_pool(5.5), _pool(4.9), _pool(6.1)]), False),
+        (_p99(1000), _p99(10), False),
+    ],
+)
+def test_a_figure_is_worse_if_it_is_beyond_the_last_by_more_than_its_range(
+    now: Figure, then: Figure, is_worse: bool
+) -> None:
+    """A machine that is shared gives a range. One measurement has none, and says nothing about another one."""
+    assert (worse(now, asdict(then)) is not None) is is_worse
 
 
 # The large tables of the bench are valid Iceberg tables.
