@@ -44,7 +44,7 @@ def test_every_session_setting_that_may_be_written_is_one_that_spark_lets_a_sess
 
 def test_hudi_sends_a_configuration_without_the_source_of_each_property(writers_session: Any, tmp_path: Path) -> None:
     """With the sources Hadoop needs 5 ms to write it for one task. Nothing that Hudi loads may bring them back."""
-    with writers_session.for_run(RunId("r8")) as spark:
+    with writers_session.for_run(RunId("r10")) as spark:
         options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
         spark.range(3).write.format("hudi").options(**options).save(str(tmp_path / "t"))
         assert spark.read.format("hudi").load(str(tmp_path / "t")).count() == 3
