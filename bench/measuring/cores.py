@@ -1,4 +1,4 @@
-"""The time that processes have spent on cores."""
+"""The time that processes have spent on cores, and their memory."""
 
 from __future__ import annotations
 
@@ -25,3 +25,12 @@ def core_seconds(processes: Sequence[psutil.Process]) -> float:
             times = process.cpu_times()
             seconds += times.user + times.system + times.children_user + times.children_system
     return seconds
+
+
+def resident_bytes(processes: Sequence[psutil.Process]) -> int:
+    """Return the resident memory of processes. One that has ended meanwhile has none."""
+    resident = 0
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            resident += process.memory_info().rss
+    return resident

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from bench.figure import Figure, figure
-from bench.measuring.cores import core_seconds
+from bench.measuring.cores import core_seconds, resident_bytes
 from bench.measuring.served import Served, served
 from bench.polling.quiet_tables import quiet_files, watched, watched_at, write_quiet_table
 from lakewarden.planners.model.instant import Service
@@ -62,7 +62,7 @@ def measure(store: str = "local", *, brief: bool = False) -> list[Figure]:
             time.sleep(measure_seconds)
             spent = time.monotonic() - begun
             share, polled = (core_seconds(processes) - before) / spent, polls() - polled
-            memory = sum(process.memory_info().rss for process in processes) / 2**20
+            memory = resident_bytes(_at_work(daemon.process.pid)) / 2**20
             scrape_seconds, scrape_bytes = _scraped(daemon)
             pages = _loaded(daemon, names[-1], loads=10 if brief else _LOADS)
     finally:
@@ -146,7 +146,7 @@ def _on_s3(folder: Path, names: Sequence[str]) -> Iterator[_Setup]:
 
 
 def _at_work(daemon: int) -> Sequence[psutil.Process]:
-    """Return the daemon and its reader processes."""
+    """Return the daemon and its reader processes. One of these ends when the others need no help any more."""
     process = psutil.Process(daemon)
     return [process, *(child for child in process.children(recursive=True) if _READERS in _command(child))]
 
