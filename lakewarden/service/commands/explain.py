@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from lakewarden.client import Client, StrangeError
 from lakewarden.planners.model.printable import printable_values
 from lakewarden.service.commands.printing import about_table, as_written
-from lakewarden.service.reporting.explain.assembly import PastExplanation, past_written_out
+from lakewarden.service.reporting.explain.assembly import PastExplanation
 from lakewarden.service.reporting.explain.bodies import TableExplanation
-from lakewarden.service.reporting.explain.text import written_out
+from lakewarden.service.reporting.explain.text import past_written_out, written_out
 
 
 def explain_table(client: Client, table: str, *, at: str | None = None, as_json: bool, out: TextIO) -> None:

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from lakewarden.planners.lock_proof import Evidence, summary
 from lakewarden.planners.model.instant import Instant, RunId, Service
-from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Policy, Scheduling, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.model.window import Weekday, Window
@@ -308,16 +307,6 @@ def _ended(run: Run | None) -> EndedRunExplanation | None:
 
 # Explain a past moment, from what the store has kept of it.
 
-_WIDTH = 16
-_SAYS = {
-    "Due": "DUE",
-    "NotDue": "not due",
-    "WouldRun": "WOULD RUN",
-    "Blocked": "BLOCKED",
-    "DoesNotApply": "does not apply",
-}
-
-
 class PastDecision(BaseModel):
     """A decision of the past: `Due`, `NotDue`, `WouldRun`, `Blocked` or `DoesNotApply`, from `since` to `until`
     (null: it still holds).
@@ -404,30 +393,3 @@ def _run(run: Run) -> PastRun:
         ended_at=run.ended_at,
         outcome=run.outcome,
     )
-
-
-def past_written_out(past: PastExplanation) -> str:
-    """Return the explanation of a moment as text, without a line break at its end."""
-    lines = [printable(f"{past.table}  at {past.at:%Y-%m-%d %H:%M:%S %Z}".rstrip())]
-    for service, explanation in past.services.items():
-        lines += [
-            "",
-            service,
-            *(f"  {about:<{_WIDTH}}{printable(says)}".rstrip() for about, says in _past_lines(explanation)),
-        ]
-    if not past.services:
-        lines.append("\nnothing is known of that moment: no decision is kept from before it")
-    return "\n".join(lines)
-
-
-def _past_lines(explanation: PastServiceExplanation) -> Sequence[tuple[str, str]]:
-    lines = []
-    if (decision := explanation.decision) is not None:
-        lines.append((_SAYS.get(decision.decision, decision.decision), decision.reason))
-        lines += [("", f"remedy: {decision.remedy}")] if decision.remedy else []
-        until = "still" if decision.until is None else f"until {decision.until:%Y-%m-%d %H:%M:%S}"
-        lines.append(("held", f"since {decision.since:%Y-%m-%d %H:%M:%S}, {until}"))
-    for run in explanation.runs:
-        end = "it is active" if run.ended_at is None else f"ended at {run.ended_at:%H:%M:%S}: {run.outcome}"
-        lines.append(("run", f"{run.id}, {'queued' if run.started_at is None else 'started'}; {end}"))
-    return lines

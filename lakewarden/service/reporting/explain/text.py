@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from lakewarden.planners.model.printable import counted, printable, size, span
+from lakewarden.service.reporting.explain.assembly import PastExplanation, PastServiceExplanation
 from lakewarden.service.reporting.explain.bodies import (
     ActiveRunExplanation,
     BacklogExplanation,
@@ -276,3 +277,30 @@ def _ago(moment: datetime, now: datetime) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def past_written_out(past: PastExplanation) -> str:
+    """Return the explanation of a moment as text, without a line break at its end."""
+    lines = [printable(f"{past.table}  at {past.at:%Y-%m-%d %H:%M:%S %Z}".rstrip())]
+    for service, explanation in past.services.items():
+        lines += [
+            "",
+            service,
+            *(f"  {about:<{_WIDTH}}{printable(says)}".rstrip() for about, says in _past_lines(explanation)),
+        ]
+    if not past.services:
+        lines.append("\nnothing is known of that moment: no decision is kept from before it")
+    return "\n".join(lines)
+
+
+def _past_lines(explanation: PastServiceExplanation) -> Sequence[tuple[str, str]]:
+    lines = []
+    if (decision := explanation.decision) is not None:
+        lines.append((_SAYS.get(decision.decision, decision.decision), decision.reason))
+        lines += [("", f"remedy: {decision.remedy}")] if decision.remedy else []
+        until = "still" if decision.until is None else f"until {decision.until:%Y-%m-%d %H:%M:%S}"
+        lines.append(("held", f"since {decision.since:%Y-%m-%d %H:%M:%S}, {until}"))
+    for run in explanation.runs:
+        end = "it is active" if run.ended_at is None else f"ended at {run.ended_at:%H:%M:%S}: {run.outcome}"
+        lines.append(("run", f"{run.id}, {'queued' if run.started_at is None else 'started'}; {end}"))
+    return lines
