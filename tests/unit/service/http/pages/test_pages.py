@@ -91,7 +91,9 @@ def test_the_list_has_the_tables_that_are_asked_for(served: ServedDaemon, query:
     assert ('<a href="/tables/trips">' in served.api.get(f"/{query}").text) == shown
 
 
-@pytest.mark.parametrize("path", ["/?sort=best", "/?page=0", "/tables/trips?span=2y", "/runs?state=lost", "/?colour=1"])
+@pytest.mark.parametrize(
+    "path", ["/?sort=best", "/?page=0", "/tables/trips?span=2y", "/runs?state=lost", "/runs?service=tidy", "/?colour=1"]
+)
 def test_a_query_that_a_page_does_not_know_is_refused(served: ServedDaemon, path: str) -> None:
     """As of every route."""
     assert served.api.get(path).status_code == 422
@@ -133,6 +135,9 @@ def test_a_run_has_a_page_with_its_steps(served: ServedDaemon) -> None:
     served.moments.ending()
 
     assert f'href="/runs/{run}"' in served.api.get("/runs").text
+    assert f'href="/runs/{run}"' in served.api.get("/runs?table=trips&service=clean&state=all").text
+    for other in ("service=compaction", "table=orders", "state=failed"):
+        assert f'href="/runs/{run}"' not in served.api.get(f"/runs?{other}").text, other
     text = served.api.get(f"/runs/{run}").text
     assert all(step in text for step in ("plan <small>", "execute <small>", "commit <small>"))
     assert served.api.get("/runs/none").status_code == 404
