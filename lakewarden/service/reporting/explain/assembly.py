@@ -307,6 +307,7 @@ def _ended(run: Run | None) -> EndedRunExplanation | None:
 
 # Explain a past moment, from what the store has kept of it.
 
+
 class PastDecision(BaseModel):
     """A decision of the past: `Due`, `NotDue`, `WouldRun`, `Blocked` or `DoesNotApply`, from `since` to `until`
     (null: it still holds).
