@@ -310,6 +310,7 @@ _EXACTLY: Mapping[str, str] = {
     "hoodie.metrics.on": _ALONE,
     "hoodie.metadata.enable": _ALONE,
     "hoodie.metadata.auto.delete.partitions": _ALONE,
+    "hoodie.metadata.max.reader.buffer.size": _ALONE,
     "hoodie.metadata.streaming.write.enabled": _ALONE,
     "hoodie.metadata.global.record.level.index.enable": _ALONE,
     "hoodie.metadata.record.level.index.enable": _ALONE,
