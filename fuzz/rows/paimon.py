@@ -587,10 +587,11 @@ class PaimonRowsTable:
         self._branches[name] = self._tags[name]
 
     def _compact(self) -> None:
-        """Compact in full, as another program."""
+        """Compact in full, as another program. It has the threshold of a reader: below it Paimon loses rows (#9279)."""
         if not self._keyed:
             raise NotNow("such tables are compacted by tasks")
-        builder = self._paimon.table.sink.BatchWriteBuilderImpl(self._table({"write-only": "false"}))
+        options = {"write-only": "false", "lookup.merge-records-threshold": "1000"}
+        builder = self._paimon.table.sink.BatchWriteBuilderImpl(self._table(options))
         writing = builder.newWrite()
         writing.withIOManager(self._disk())
         for split in self._table().newSnapshotReader().read().dataSplits():
