@@ -566,10 +566,14 @@ class PaimonRowsTable:
         self._tags = {name: state for name, state in self._tags.items() if (tags / f"tag-{name}").exists()}
 
     def _tag(self) -> None:
+        """Make a tag. A snapshot has the columns that it was made with."""
+        state = self._history.get(self._last)  # None for a snapshot of ours
+        if state is None and self._snapshot(self._last)["schemaId"] != self._table().schema().id():
+            raise NotNow("the columns have been changed since our snapshot")
         self._names += 1
         name = f"t{self._names}"
         self._table().createTag(name)
-        self._tags[name] = self._history.get(self._last, self._now)  # a snapshot has the columns that it was made with
+        self._tags[name] = state or self._now
 
     def _drop_tag(self) -> None:
         name = next((one for one in self._tags if one not in self._branches), None)
