@@ -35,6 +35,7 @@ def _beside(orders: Orders, pattern: str) -> Path:
 def test_a_compaction_is_signed_sized_executed_and_only_then_committed(driver: Driver, orders: Orders) -> None:
     """The plan names our run and its size, execution writes files that are not visible, and the commit shows them."""
     properties = (orders.path / ".hoodie" / "hoodie.properties").read_bytes()
+    before = orders.data_files()
     run = driver.submit(orders, Service.COMPACTION)
     plan = driver.advance(run, to=Step.COMMIT)
 
@@ -52,7 +53,8 @@ def test_a_compaction_is_signed_sized_executed_and_only_then_committed(driver: D
     driver.pool.answer(run, Step.COMMIT, Granted())
     outcome = driver.next(run, Ended).outcome
     assert isinstance(outcome, Succeeded)
-    assert outcome.figures["file_groups"] == 3
+    assert outcome.figures["file_groups"] == outcome.figures["files_added"] == 3
+    assert outcome.figures["files_rewritten"] == len(before)
     assert len(orders.timeline(f"{plan.instant}_*.commit")) == 1
     assert {name for name in orders.data_files() if f"_{plan.instant}.parquet" in name} == written  # written once
     assert orders.found() == orders.expected

@@ -92,9 +92,9 @@ def test_exactly_the_files_go_that_iceberg_would_delete_and_every_snapshot_that_
     assert {one: table.rows(one) for one in stay} == rows
     assert table.trips.found() == table.trips.expected
     assert outcome.figures["snapshots_expired"] == len(expired)
-    assert outcome.figures["files_deleted"] == len(gone_by_iceberg)
     of_data = sum(path.endswith(".parquet") for path in gone_by_iceberg)
-    assert plan.files_to_delete == outcome.figures["data_files_deleted"] == of_data
+    assert plan.files_to_delete == outcome.figures["files_deleted"] == of_data
+    assert outcome.figures["metadata_files_deleted"] == len(gone_by_iceberg) - of_data
     assert plan.files_in_table == of_data + len(table.trips.read().inspect.files())
     assert set(table.trips.read().refs()) == {"main", "v1", "audit"}
     beside = table.beside(Service.CLEAN)

@@ -115,6 +115,7 @@ class ClusteringSteps:
         self._options = options
         self._ours: str | None = None
         self._resizes = table.options.declared_index is BucketIndex.CONSISTENT_HASHING
+        self._files_read = 0
         self._resized: frozenset[str] = frozenset()  # the partitions of the plan
         self._writes: frozenset[str] = frozenset()  # those that the plan names
 
@@ -137,6 +138,7 @@ class ClusteringSteps:
         require_whole_plan(self._table, Service.CLUSTERING, instant, files)
         if keep_operations(self._table.client, files) and self._resizes:
             raise PermanentError("rows have operations (_hoodie_operation): remove services.clustering")
+        self._files_read = len(files)
         self._resized = frozenset(file.partition for file in files)
         self._writes = writes_named_by(files)
         return plan_of(pending)
@@ -175,7 +177,7 @@ class ClusteringSteps:
         finally:
             with on_the_way_out("free what was written"):
                 statuses.unpersist()
-        return {"file_groups": plan.file_groups or 0, "files_added": files}
+        return {"file_groups": plan.file_groups or 0, "files_rewritten": self._files_read, "files_added": files}
 
     def _give_up_if_too_large(self, plan: Instant) -> None:
         """Raise YieldError for a plan that was too large before: it is withdrawn, and a smaller one made later."""

@@ -25,7 +25,7 @@ from lakewarden.executors.programs.hudi.steps.rewriting import (
     require_whole_plan,
     rewriting,
 )
-from lakewarden.planners.formats.hudi.metadata.plans import DataFile
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile, file_group
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
 from lakewarden.planners.formats.hudi.writers.activity import meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.clock import Clock
@@ -140,10 +140,9 @@ class CompactionSteps(RewriteSteps):
         """Complete the instant, without the file groups in which a deleted key would be there twice from then on.
         Raises UndoneError if a write that was read was rolled back.
         """
-        compacted = compacted_files(self._table.assignment, self._pending(plan.on_timeline), self._table.storage)
         try:
             return commit_without_returning_keys(
-                self._table, plan.on_timeline, self._statuses, compacted, lambda left: self._complete(plan, left)
+                self._table, plan.on_timeline, self._statuses, self._files, lambda left: self._complete(plan, left)
             )
         except UndoneError:
             self._undone = plan.on_timeline
@@ -152,10 +151,12 @@ class CompactionSteps(RewriteSteps):
     def _complete(self, plan: Plan, left_out: Collection[NewBase]) -> Mapping[str, int | float | str]:
         if not left_out:
             return super().commit(plan)
+        left_groups = {(group.partition, group.file_id) for group in left_out}
         with translated(Step.COMMIT):
-            self._table.client.leave_out(self._written, {(group.partition, group.file_id) for group in left_out})
-        figures = super().commit(plan)
-        return {**figures, "file_groups": self._file_groups - len(left_out), "file_groups_left_out": len(left_out)}
+            self._table.client.leave_out(self._written, left_groups)
+        self._files = [file for file in self._files if file_group(file) not in left_groups]
+        self._file_groups -= len(left_out)
+        return {**super().commit(plan), "file_groups_left_out": len(left_out)}
 
     def abort(self) -> None:
         """Leave the plan. Executed work stays for its next owner. Only our heartbeat on it ends. A plan with files of a

@@ -124,8 +124,8 @@ class CleanSteps:
             "snapshots_expired": len(expired.snapshots),
             "refs_expired": len(expired.refs),
             "refs_restored": restored,
-            "files_deleted": sum(gone.values()),
-            "data_files_deleted": gone[FileKind.CONTENT],
+            "files_deleted": gone[FileKind.CONTENT],
+            "metadata_files_deleted": sum(gone.values()) - gone[FileKind.CONTENT],
             **({"metadata_files_lost": len(suspects.lost)} if suspects.lost else {}),
         }
 

@@ -137,6 +137,7 @@ class RewriteSteps(ABC):
         self._calls = calls
         self._written: Any = None
         self._statuses: Any = None
+        self._files: Collection[DataFile] = ()
         self._file_groups = 0
         self._may_have_read: frozenset[str] = frozenset()
 
@@ -155,7 +156,8 @@ class RewriteSteps(ABC):
         self._table.before_a_commit()
         view = self._table.view()
         pending = pending_plan(view, self._calls.service, plan.on_timeline)
-        self._judge(view, pending.time, compacted_files(self._table.assignment, pending, self._table.storage))
+        self._files = compacted_files(self._table.assignment, pending, self._table.storage)
+        self._judge(view, pending.time, self._files)
         self._may_have_read = completed_writes(view)
         with translated(Step.EXECUTE):
             self._written = self._table.client.write(self._calls.execute, plan.on_timeline)
@@ -173,7 +175,11 @@ class RewriteSteps(ABC):
         self._table.before_a_commit()
         with translated(Step.COMMIT):
             client.complete(self._calls.commit, plan.on_timeline, self._written)
-        return {"file_groups": self._file_groups}
+        return {
+            "file_groups": self._file_groups,
+            "files_rewritten": len(self._files),
+            "files_added": self._file_groups,
+        }
 
     def _judge(self, view: TableView, instant: str, files: Collection[DataFile]) -> None:
         """Refuse a plan with these files that must not be executed."""
