@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakewarden.demo.writers import orders
 from lakewarden.demo.writers.orders import Ending, RecordWriter, Row, merged, read_record
-from lakewarden.demo.writers.writing import write_on
+from lakewarden.demo.writers.writing import WritingTime, write_on
 
 
 def upsert(key: str, value: int) -> Row:
@@ -191,7 +191,7 @@ class Table:
         self.taken.append(batch)
 
 
-class Attempts:
+class Attempts(WritingTime):
     """The time for so many attempts."""
 
     def __init__(self, attempts: int) -> None:
