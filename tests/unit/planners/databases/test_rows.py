@@ -9,28 +9,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from lakewarden.planners.databases.failures import Failure, failure_of
 from lakewarden.planners.databases.rows import CatalogRows, RowErrors
 from lakewarden.planners.formats.paimon.catalogs.settings import JdbcCatalog
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-
-# What the errors of databases mean for a catalog: a wrong address, a wrong login, a damaged file, or no answer.
-
-
-def raised_by(file: Path) -> sa.exc.DBAPIError:
-    with pytest.raises(sa.exc.DBAPIError) as raised, sa.create_engine(f"sqlite:///{file}").connect() as connection:
-        connection.execute(sa.text("SELECT * FROM paimon_tables"))
-    return raised.value
-
-
-def test_a_missing_table_a_damaged_file_and_a_missing_folder_are_told_apart(tmp_path: Path) -> None:
-    """Only the last one may be gone by the next request."""
-    sqlite3.connect(tmp_path / "empty.db").close()
-    (tmp_path / "damaged.db").write_bytes(b"no database at all" * 100)
-    assert failure_of(raised_by(tmp_path / "empty.db"))[0] is Failure.NO_SUCH_TABLE
-    assert failure_of(raised_by(tmp_path / "damaged.db"))[0] is Failure.DAMAGED
-    assert failure_of(raised_by(tmp_path / "none" / "c.db"))[0] is Failure.NO_ANSWER
-
 
 ALL = sa.text("SELECT name FROM things WHERE kind = :kind ORDER BY name")
 
@@ -42,7 +23,7 @@ class FormatsOwnError(TemporaryError):
 def rows_of(file: Path) -> CatalogRows:
     settings = JdbcCatalog(type="jdbc", uri=f"jdbc:sqlite:{file}", warehouse="/lake")
     return CatalogRows(
-        "lake", settings, table="things", errors=RowErrors(correct="look at it", unreachable=FormatsOwnError)
+        "lake", settings, table="things", errors=RowErrors(correct="look at it", unanswered=FormatsOwnError)
     )
 
 
