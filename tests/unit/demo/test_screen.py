@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from rich.console import Console
 
@@ -12,60 +11,18 @@ from lakewarden.demo.reader import Query
 from lakewarden.demo.screen import Screen
 from lakewarden.demo.snapshot import DemoState, Gauge
 from lakewarden.demo.writers.orders import Batch, Ending, Record, Row
-from lakewarden.service.http.schemas import DecisionBody, RunBody, ServiceBody, TableBody, WritersBody
-
-_NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+from lakewarden.service.http.schemas import RunBody, TableBody
+from tests.support.daemon.answers import NOON, a_run_told, table_body
 
 
 def run(state: str, **changes: object) -> RunBody:
-    values = {
-        "id": "r1",
-        "table": "orders",
-        "service": "compaction",
-        "state": state,
-        "instant": "20260101120000000",
-        "reason": "3 of 3 commits since the last one",
-        "requested_by": "daemon",
-        "step": None,
-        "epoch": 1,
-        "created_at": _NOON,
-        "started_at": _NOON,
-        "ended_at": None,
-        "run_seconds": 1.5,
-        "waits_for": None,
-        "outcome": None,
-        "figures": {},
-        **changes,
-    }
-    return RunBody.model_validate(values)
+    return a_run_told(state=state, instant="20260101120000000", **changes)
 
 
 def table(decision: str, reason: str) -> TableBody:
-    decided = DecisionBody(decision=decision, reason=reason, remedy=None, again_at=None)
-    return TableBody(
-        id="orders",
-        format="hudi",
-        path="/tmp/demo/table",
-        mode="act",
-        owner="r1",
-        poll_seconds=10,
-        paused=None,
-        failure=None,
-        observed_seconds_ago=0.1,
-        observed_at=_NOON,
-        name="orders",
-        kind="MERGE_ON_READ",
-        version="9",
-        latest_instant=None,
-        writers=WritersBody(
-            in_flight=[], last_commit_at=None, usual_interval_seconds=None, non_blocking=False, failures=[]
-        ),
-        warnings=[],
-        faults=[],
-        contact=None,
-        labels={},
-        services={"compaction": ServiceBody(decision=decided, commits_since=3, pending=1, active_run="r1")},
-    )
+    decided = {"decision": decision, "reason": reason, "remedy": None, "again_at": None}
+    service = {"decision": decided, "commits_since": 3, "pending": 1, "active_run": "r1"}
+    return TableBody.model_validate(table_body("orders", observed_at=NOON, services={"compaction": service}))
 
 
 ROWS = (Row(key="a", partition="north", value=1),)
@@ -75,7 +32,7 @@ SCENE = DemoState(
     page="http://127.0.0.1:8080/tables/trips",
     runs=(run("COMMITTING", waits_for="a clean is executing"),),
     hooks=5,
-    record=Record(batches=(Batch(number=1, rows=ROWS, begun=_NOON, ending=Ending.ACKNOWLEDGED, answered=_NOON),)),
+    record=Record(batches=(Batch(number=1, rows=ROWS, begun=NOON, ending=Ending.ACKNOWLEDGED, answered=NOON),)),
     queries=(Query(rows=150, counted={"log_files": 6}, seconds=0.05), Query(failure="a file is gone")),
     counts={
         "log_files": Gauge(words="log files to merge", now=6, peak=12),
