@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 from lakewarden.demo.environment import Environment
-from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.interruption import Interruption
 from lakewarden.demo.reader import count_wrong_rows
+from lakewarden.demo.registry import demo_of
 from lakewarden.demo.report import Range, ReaderTally, Report, ServiceTally, WriterTally
 from lakewarden.demo.run import START_SECONDS, DemoRun, run_in_directory
 from lakewarden.demo.screen import Screen
@@ -23,8 +23,14 @@ from lakewarden.service.model.run import RunState
 _WRITER_OVERTIME_SECONDS = 120
 
 
-def run(format_demo: FormatDemo, seconds: int, report: Path | None) -> int:
-    """Run the demo of one format and return the exit code. The writer writes for `seconds`."""
+def run(format_name: str, seconds: int, report: Path | None) -> int:
+    """Run the demo of a format and return the exit code. The writer writes for `seconds` from its first commit.
+
+    0: every row is right, no commit of the writer and no query of the reader failed, and each service that the demo
+    promises succeeded. 1: one of these is false, or the demo did not reach its end. 128 + the signal's number after
+    Ctrl-C or SIGTERM. No process is left behind in any case. Must be called in the main thread, for the signals.
+    """
+    format_demo = demo_of(format_name)
     console = Console(highlight=False)
 
     def run_demo(directory: Path, interruption: Interruption) -> int:

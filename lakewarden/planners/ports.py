@@ -265,11 +265,7 @@ class WriterDefaults:
 
 
 class TableFormat(Protocol):
-    """One lakehouse format. It turns metadata into a TableView. It starts no JVM, commits nothing and deletes nothing.
-
-    `services` are the table services of the format, with the type of their options. `table_options` is the type of a
-    table's options. `catalog_settings` is the type of the settings of its catalogs.
-    """
+    """One lakehouse format. It turns metadata into a view. It starts no JVM, commits nothing and deletes nothing."""
 
     @property
     def name(self) -> str:
