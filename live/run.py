@@ -13,7 +13,7 @@ from rich.console import Console
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.interruption import Interruption
 from lakewarden.demo.run import DemoRun, run_in_directory
-from lakewarden.demo.screen import screen_on
+from lakewarden.demo.screen import Screen
 from live.findings import findings
 from live.report import LiveReport, tell
 from live.suite import Suite, goal_of
@@ -39,9 +39,9 @@ def _run_suite(
     suite: Suite, asked: argparse.Namespace, directory: Path, console: Console, interruption: Interruption
 ) -> LiveReport:
     with Environment(directory, suite.format_demo) as environment:
-        with screen_on(console) as screen:
-            scenario = suite.scenario(goal_of(asked), asked, environment, DemoRun(environment, screen, interruption))
-            scenario.run()
+        demo_run = DemoRun(environment, Screen(console), interruption)
+        scenario = suite.scenario(goal_of(asked), asked, environment, demo_run)
+        scenario.run()
         scenario.end_daemon()
     with interruption.at_once():
         return scenario.told(findings(scenario, processes_left=left_behind(directory)))

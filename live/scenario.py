@@ -92,7 +92,7 @@ class LiveScenario(ABC):
 
     def start_daemon(self) -> DaemonProcess:
         """Start the daemon with the processes that it needs."""
-        entry = self.environment.format_demo.prepare(self.environment, self.demo_run)
+        entry = self.demo_run.table_entry()
         options = {**entry.get("options", {}), **self.table_options}
         table = {**entry, **self.table_settings, "options": options}
         self.daemon = self.environment.start_daemon(table=table, services=self.policies)

@@ -222,12 +222,12 @@ def demo(
 ) -> int:
     """Run the services of a real table beside a live writer, and show them."""
     need_server()
-    from lakewarden import demo as demo_room  # noqa: PLC0415
-
     first, *_ = DEMOS
     if format_name is not None and format_name not in DEMOS:
         raise typer.BadParameter(f"{format_name!r} is none of {', '.join(DEMOS)}", param_hint="--format")
-    return demo_room.run(format_name or first, seconds=seconds, report=report)
+    from lakewarden.demo import scenario  # noqa: PLC0415
+
+    return scenario.run(format_name or first, seconds, report)
 
 
 def version() -> None:

@@ -57,7 +57,7 @@ class Environment:
         serve: Sequence[str] = SERVE,
     ) -> DaemonProcess:
         """Start a daemon, before there is a table, in a folder called `name`. `table` is the table's entry in the
-        configuration (`FormatDemo.prepare`), `services` are its policies, `settings` are added to the configuration,
+        configuration (`FormatDemo.entry`), `services` are its policies, `settings` are added to the configuration,
         and `variables` to its environment. `serve` starts it.
         """
         daemon = DaemonProcess(

@@ -4,101 +4,67 @@ it shows.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from lakewarden.demo.daemon import ZooKeeper
 from lakewarden.demo.reader import TableRows
 
 
-class Processes(Protocol):
-    """The processes beside the table."""
+class FormatDemo(ABC):
+    """One format's part. All its files lie below the demo's `directory`. Its writer and its reader are told the folder
+    of the table, unless it says otherwise.
+    """
 
-    @property
-    def table(self) -> Path:
-        """The folder of the table's files. It may not exist yet."""
-        ...
+    format: str
+    """The format's name in the configuration."""
 
-    def start_zookeeper(self) -> ZooKeeper:
-        """Start the lock service of the table."""
-        ...
+    services: Mapping[str, Any]
+    """The policies of the demo, as the configuration writes them."""
 
+    promised: Sequence[str]
+    """The services that must succeed in the demo."""
 
-class Progress(Protocol):
-    """The display of the demo while it waits."""
+    counted: Mapping[str, str]
+    """What is counted, by its name in the report, in words. The reader counts it (`TableRows.counted`), or it is
+    counted on the disk."""
 
-    def watch(self, phase: str, *, until: Callable[[Any], bool], at_most: float) -> object:
-        """Show the state until a condition is true. Raises TemporaryError if it is not true after `at_most` seconds."""
-        ...
+    to_merge: str
+    """The name of the count of files that a query must merge. Compaction brings it to zero."""
 
+    writer: str
+    """The module of the writer, which creates the table."""
 
-class FormatDemo(Protocol):
-    """One format's part. All its files lie below the demo's `directory`."""
+    reader: str
+    """The module of the reader. It shares no code with the writer or the services."""
 
-    @property
-    def format(self) -> str:
-        """The format's name in the configuration."""
-        ...
-
-    @property
-    def services(self) -> Mapping[str, Any]:
-        """The policies of the demo, as the configuration writes them."""
-        ...
-
-    @property
-    def promised(self) -> Sequence[str]:
-        """The services that must succeed in the demo."""
-        ...
-
-    @property
-    def counted(self) -> Mapping[str, str]:
-        """What is counted, by its name in the report, in words. The reader counts it (`TableRows.counted`), or it is
-        counted on the disk.
-        """
-        ...
-
-    @property
-    def to_merge(self) -> str:
-        """The name of the count of files that a query must merge. Compaction brings it to zero."""
-        ...
-
-    @property
-    def writer(self) -> str:
-        """The module of the writer, which creates the table."""
-        ...
-
-    @property
-    def reader(self) -> str:
-        """The module of the reader. It shares no code with the writer or the services."""
-        ...
-
+    @abstractmethod
     def folder(self, directory: Path) -> Path:
         """Return the folder of the table's files."""
-        ...
 
-    def prepare(self, processes: Processes, progress: Progress) -> Mapping[str, Any]:
-        """Start the processes that the table needs. Return the table's entry in the configuration, without its
-        services.
+    @abstractmethod
+    def entry(self, table: Path, start_zookeeper: Callable[[], str]) -> Mapping[str, Any]:
+        """Return the entry of the table in this folder in the configuration, without its services. `start_zookeeper`
+        starts a lock service for it, and returns its address when it answers.
         """
-        ...
 
     def settings(self, directory: Path) -> Mapping[str, Any]:
         """Return the further settings of the configuration."""
-        ...
+        return {}
 
     def writer_arguments(self, directory: Path) -> Sequence[str]:
         """Return the writer's arguments that name the table."""
-        ...
+        return ("--path", str(self.folder(directory)))
 
     def reader_arguments(self, directory: Path) -> Sequence[str]:
         """Return the reader's arguments that name the table."""
-        ...
+        return ("--path", str(self.folder(directory)))
 
+    @abstractmethod
     def read(self, directory: Path) -> TableRows:
         """Return the table's rows, as the reader reads them. Raises any error of the foreign reader."""
-        ...
 
+    @abstractmethod
     def count_stored(self, directory: Path) -> Mapping[str, int]:
         """Return the counts that are taken on the disk."""
-        ...

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -21,10 +20,6 @@ from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.model.run import RunState
-
-if TYPE_CHECKING:
-    pass
-
 
 START_SECONDS = 180
 """The longest start-up of a process."""
@@ -63,6 +58,15 @@ class DemoRun:
         self._environment = environment
         self._screen = screen
         self._interruption = interruption
+
+    def table_entry(self) -> Mapping[str, Any]:
+        """Start the processes that the table needs. Return its entry in the configuration, without its services."""
+        return self._environment.format_demo.entry(self._environment.table, self._start_zookeeper)
+
+    def _start_zookeeper(self) -> str:
+        zookeeper = self._environment.start_zookeeper()
+        self.watch("starting ZooKeeper", until=lambda _: zookeeper.ready(), at_most=START_SECONDS)
+        return zookeeper.address
 
     def watch(
         self, phase: str | Callable[[DemoState], str], *, until: Callable[[DemoState], bool], at_most: float
@@ -111,26 +115,3 @@ def _has_nothing_to_do(state: DemoState, service: Service) -> bool:
     """Whether the newest decision on a service is that it has nothing to do. Then a request for it is refused."""
     status = state.table.services.get(service.value) if state.table else None
     return status is not None and status.decision is not None and status.decision.decision == NotDue.__name__
-
-
-# What the demos have in common whose table is a folder: it is named by its path, and needs no more settings.
-
-
-class TableInFolder:
-    """A part of `FormatDemo`."""
-
-    @abstractmethod
-    def folder(self, directory: Path) -> Path:
-        """Return the folder of the table."""
-
-    def settings(self, directory: Path) -> Mapping[str, Any]:
-        """Return nothing: the table's entry is enough."""
-        return {}
-
-    def writer_arguments(self, directory: Path) -> Sequence[str]:
-        """Return the writer's arguments that name the table."""
-        return ("--path", str(self.folder(directory)))
-
-    def reader_arguments(self, directory: Path) -> Sequence[str]:
-        """Return the reader's arguments that name the table."""
-        return ("--path", str(self.folder(directory)))

@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 
 from lakewarden.demo.environment import Environment
-from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.interruption import Interruption
 from lakewarden.demo.reader import count_wrong_rows
+from lakewarden.demo.registry import demo_of
 from lakewarden.demo.report import Range, ReaderTally, Report, ServiceTally, WriterTally
 from lakewarden.demo.run import START_SECONDS, DemoRun, run_in_directory
-from lakewarden.demo.screen import screen_on
+from lakewarden.demo.screen import Screen
 from lakewarden.demo.snapshot import DemoState
 from lakewarden.executors.worker import bundles
 from lakewarden.service.model.run import RunState
@@ -23,15 +23,21 @@ from lakewarden.service.model.run import RunState
 _WRITER_OVERTIME_SECONDS = 120
 
 
-def run(format_demo: FormatDemo, seconds: int, report: Path | None) -> int:
-    """Run the demo of one format and return the exit code. The writer writes for `seconds`."""
+def run(format_name: str, seconds: int, report: Path | None) -> int:
+    """Run the demo of a format and return the exit code. The writer writes for `seconds` from its first commit.
+
+    0: every row is right, no commit of the writer and no query of the reader failed, and each service that the demo
+    promises succeeded. 1: one of these is false, or the demo did not reach its end. 128 + the signal's number after
+    Ctrl-C or SIGTERM. No process is left behind in any case. Must be called in the main thread, for the signals.
+    """
+    format_demo = demo_of(format_name)
     console = Console(highlight=False)
 
     def run_demo(directory: Path, interruption: Interruption) -> int:
         with interruption.at_once():
             bundles.fetch((format_demo.format,), say=console.print)
-        with Environment(directory, format_demo) as environment, screen_on(console) as screen:
-            outcome = _run(environment, DemoRun(environment, screen, interruption), seconds)
+        with Environment(directory, format_demo) as environment:
+            outcome = _run(environment, DemoRun(environment, Screen(console), interruption), seconds)
         if report is not None:
             outcome.write(report)
         _tell(console, outcome, format_demo.counted)
@@ -42,8 +48,7 @@ def run(format_demo: FormatDemo, seconds: int, report: Path | None) -> int:
 
 def _run(environment: Environment, demo_run: DemoRun, seconds: int) -> Report:
     """Run the steps, one after another."""
-    table = environment.format_demo.prepare(environment, demo_run)
-    daemon = environment.start_daemon(table=table, services=environment.format_demo.services)
+    daemon = environment.start_daemon(table=demo_run.table_entry(), services=environment.format_demo.services)
     demo_run.observer.meet(daemon)
     writer = environment.start_writer(daemon=daemon, arguments=("--seconds", str(seconds)))
     demo_run.watch(

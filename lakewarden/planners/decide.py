@@ -13,9 +13,6 @@ from lakewarden.planners.model.table import Mode, Policy, Scheduling
 from lakewarden.planners.model.view import Backlog, TableView
 from lakewarden.planners.services import SERVICES
 
-PROOF_AGAIN = timedelta(minutes=1)
-"""How often a service that waits for the proof is decided on again. A hook, or a worker, changes no table."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Idle:
@@ -195,11 +192,7 @@ def _plan_anew(
     if not verdict.fires and not service_state.approved:
         return NotDue(code="trigger_not_reached", reason=verdict.reason, again_at=verdict.again_at)
     reason = "its deletion was approved" if service_state.approved else verdict.reason
-    if policy.window is not None and not policy.window.contains(now):
-        return NotDue(
-            code="outside_window", reason=f"outside its window: {reason}", again_at=policy.window.next_start(now)
-        )
-    return Due(reason=reason)
+    return _in_its_window(reason, policy, now)
 
 
 def _rewrite_all(
@@ -214,14 +207,13 @@ def _rewrite_all(
         return wait
     if asked:
         return Due(reason=reason)
-    resting = _rests(service_state.backoff, None, view, now)
-    if resting is not None:
-        return resting
-    if policy.window is not None and not policy.window.contains(now):
-        return NotDue(
-            code="outside_window", reason=f"outside its window: {reason}", again_at=policy.window.next_start(now)
-        )
-    return Due(reason=reason)
+    return _rests(service_state.backoff, None, view, now) or _in_its_window(reason, policy, now)
+
+
+def _in_its_window(reason: str, policy: Policy, now: datetime) -> Due | NotDue:
+    if policy.window is None or policy.window.contains(now):
+        return Due(reason=reason)
+    return NotDue(code="outside_window", reason=f"outside its window: {reason}", again_at=policy.window.next_start(now))
 
 
 def _rests(backoff: Backoff | None, idle: Idle | None, view: TableView, now: datetime) -> NotDue | None:
@@ -255,7 +247,8 @@ def _later(first: datetime | None, second: datetime | None) -> datetime | None:
 
 
 def _unproved(due: Due, lacking: str, now: datetime) -> Blocked:
-    next_minute = now.replace(second=0, microsecond=0) + PROOF_AGAIN
+    """Decide again every minute: a hook, or a worker, changes no table."""
+    next_minute = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
     return Blocked(
         code="proof_missing",
         reason=f"would run once the table is proved: {due.reason}. Not proved is {lacking}",

@@ -6,13 +6,12 @@ A hook is a hint. It says which table should be observed. Nothing else in it is 
 from __future__ import annotations
 
 import json
-import re
-from codecs import getincrementaldecoder
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_NO_SPACE = re.compile(r"[^ \t\r\n]")
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.json_stream import JsonObject
 
 
 class MalformedHookError(Exception):
@@ -113,32 +112,14 @@ def json_object(body: bytes, *, whole: bool = True) -> Mapping[str, Any]:
 
 def _first_members(body: bytes) -> Mapping[str, Any]:
     """Return the members of an object before the one at which its text breaks off."""
-    text = getincrementaldecoder("utf-8")(errors="replace").decode(body)
-    decoder, members = json.JSONDecoder(), dict[str, Any]()
-    at = _after(text, 0, "{")
+    reader, members, unsure = JsonObject([body]), dict[str, Any](), ""
     try:
-        while at is not None:
-            name, at = decoder.raw_decode(text, _past_space(text, at))
-            at = _after(text, at, ":") if isinstance(name, str) else None
-            if at is None:
-                break
-            value, at = decoder.raw_decode(text, _past_space(text, at))
-            # else the value may continue, as a number does: 1.5|e3
-            if text.startswith((",", "}"), _past_space(text, at)):
-                members[name] = value
-            at = _after(text, at, ",")
-    except (ValueError, RecursionError):
-        pass
+        for name in reader.members():
+            members[name] = reader.value()
+            # a number may continue, as 1.5|e3 does, and so it does not count if the text breaks off behind it
+            unsure = name if isinstance(members[name], int | float) else ""
+    except DamagedError:
+        members.pop(unsure, None)
     if not members:
         raise MalformedHookError("the body is no JSON object, or its first member is too large")
     return members
-
-
-def _past_space(text: str, at: int) -> int:
-    match = _NO_SPACE.search(text, at)
-    return len(text) if match is None else match.start()
-
-
-def _after(text: str, at: int, sign: str) -> int | None:
-    at = _past_space(text, at)
-    return at + 1 if text.startswith(sign, at) else None

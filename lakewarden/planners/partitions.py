@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator
 
 from lakewarden.planners.settings import Settings, TimeZone, shown
 
@@ -70,24 +70,19 @@ class PartitionTimeOptions(Settings):
     """The time zone of partition times (`sink.partition-commit.watermark-time-zone`)."""
 
     timestamp_pattern: str | None = Field(default=None, min_length=1, max_length=500)
-    """How a partition time is put together from the values of partition columns, as in `$dt $hour:00:00`
-    (`partition.time-extractor.timestamp-pattern`). By default the value of the first column."""
+    """How a partition time is put together from the values of partition columns, as in `$dt $hour:00:00` or
+    `$year-$month-$day` (`partition.time-extractor.timestamp-pattern`). By default the value of the first column."""
 
     timestamp_formatter: str | None = Field(default=None, min_length=1, max_length=100)
     """How the text is read as a time, as in `yyyyMMdd HH:mm:ss` (`partition.time-extractor.timestamp-formatter`). The
     letters are y, M, d, H, m and s. By default `yyyy-MM-dd HH:mm:ss`, or `yyyy-MM-dd`."""
 
-    columns: tuple[str, ...] = Field(default=(), max_length=6)
-    """The partition columns that hold the year, month, day, hour, minute and second as numbers, in this order, in place
-    of `timestamp_pattern`."""
-
-    @model_validator(mode="after")
-    def _one_way_to_a_time(self) -> PartitionTimeOptions:
-        if self.timestamp_formatter is not None:
-            time_pattern(self.timestamp_formatter)
-        if self.columns and (self.timestamp_pattern is not None or self.timestamp_formatter is not None):
-            raise ValueError("columns and timestamp_pattern are two ways to a partition time: set one of them")
-        return self
+    @field_validator("timestamp_formatter")
+    @classmethod
+    def _a_formatter(cls, value: str | None) -> str | None:
+        if value is not None:
+            time_pattern(value)
+        return value
 
 
 # The time of a partition, read from the values of its columns as Flink reads it. Pure.
@@ -101,7 +96,6 @@ _USUAL = re.compile(f"{_DATE}(?: {_TIME})?")
 _FIELDS = ("year", "month", "day", "hour", "minute", "second")
 _LEAST = {"year": 1, "month": 1, "day": 1}
 _MONTHS = 12
-_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 _FIRST_YEAR = 1000
@@ -120,28 +114,17 @@ def time_of(values: Mapping[str, str], options: PartitionTimeOptions) -> datetim
 
     A local time that a change of the clock leaves out, or that comes twice, is taken as `LocalDateTime.atZone` does.
     """
-    local = _by_columns(values, options) if options.columns else _by_pattern(values, options)
+    text = _put_together(values, options.timestamp_pattern)
+    lenient = options.timestamp_formatter is None
+    pattern = _USUAL if options.timestamp_formatter is None else time_pattern(options.timestamp_formatter)
+    match = None if text is None else pattern.fullmatch(text)
+    local = None if match is None else _moment(match.groupdict(), lenient=lenient)
     if local is None:
         return None
     try:
         return local.replace(tzinfo=ZoneInfo(options.time_zone)).astimezone(UTC)
     except (OverflowError, ValueError):  # before the first year, or after the last
         return None
-
-
-def _by_columns(values: Mapping[str, str], options: PartitionTimeOptions) -> datetime | None:
-    numbers = [values.get(column, "") for column in options.columns]
-    if not all(_NUMBER.fullmatch(number) for number in numbers):
-        return None
-    return _moment(dict(zip(_FIELDS, numbers, strict=False)), lenient=False)
-
-
-def _by_pattern(values: Mapping[str, str], options: PartitionTimeOptions) -> datetime | None:
-    text = _put_together(values, options.timestamp_pattern)
-    lenient = options.timestamp_formatter is None
-    pattern = _USUAL if options.timestamp_formatter is None else time_pattern(options.timestamp_formatter)
-    match = None if text is None else pattern.fullmatch(text)
-    return None if match is None else _moment(match.groupdict(), lenient=lenient)
 
 
 def _put_together(values: Mapping[str, str], pattern: str | None) -> str | None:

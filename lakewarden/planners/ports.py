@@ -213,18 +213,6 @@ FLINK = WriterEngine(name="flink", syntax=Syntax.WITH_CLAUSE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """What the daemon has measured on a table and the options of its writers depend on: the longest time for which the
-    table's lock was held. None before the first run.
-    """
-
-    lock_held: timedelta | None = None
-
-
-NOTHING_MEASURED = Measured()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class WriterOption:
     """An option that a table's writer must set beside Lakewarden, and the reason in a few words.
 
@@ -277,11 +265,7 @@ class WriterDefaults:
 
 
 class TableFormat(Protocol):
-    """One lakehouse format. It turns metadata into a TableView. It starts no JVM, commits nothing and deletes nothing.
-
-    `services` are the table services of the format, with the type of their options. `table_options` is the type of a
-    table's options. `catalog_settings` is the type of the settings of its catalogs.
-    """
+    """One lakehouse format. It turns metadata into a view. It starts no JVM, commits nothing and deletes nothing."""
 
     @property
     def name(self) -> str:
@@ -356,12 +340,13 @@ class TableFormat(Protocol):
         ...
 
     def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+        self, table: Table, *, engine: WriterEngine, hook_url: str, lock_held: timedelta | None = None
     ) -> Sequence[WriterOption]:
         """Return exactly the options that a writer of the table must set beside Lakewarden.
 
-        Pure. `engine` is one of `writer_engines`. Commits are announced at `hook_url`. Raises PermanentError if the
-        table's settings do not say how writers and Lakewarden are kept apart.
+        Pure. `engine` is one of `writer_engines`. Commits are announced at `hook_url`. `lock_held` is the longest time
+        for which the table's lock was held. None before the first run. Raises PermanentError if the table's settings do
+        not say how writers and Lakewarden are kept apart.
         """
         ...
 

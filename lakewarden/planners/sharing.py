@@ -11,6 +11,9 @@ from lakewarden.planners.model.table import Table
 _MOST = 1024
 """The most values that are kept. Those that were not met for the longest time are forgotten first."""
 
+_SHARED = ("format", "catalog", "poll", "spark", "options", "budget", "contact", "labels", "sources", "file", "unfit")
+"""The settings of a table that many other tables have, too."""
+
 _V = TypeVar("_V")
 
 
@@ -31,18 +34,6 @@ class SharedValues:
 
     def table(self, table: Table) -> Table:
         """Return the table. Settings that other tables have too are the same values."""
-        return replace(
-            table,
-            format=self.one(table.format),
-            catalog=self.one(table.catalog),
-            poll=self.one(table.poll),
-            spark=self.one(table.spark),
-            options=self.one(table.options),
-            policies=self.one({service: self.one(policy) for service, policy in table.policies.items()}),
-            budget=self.one(table.budget),
-            contact=self.one(table.contact),
-            labels=self.one(table.labels),
-            sources=self.one(table.sources),
-            file=self.one(table.file),
-            unfit=self.one(table.unfit),
-        )
+        shared = {name: self.one(getattr(table, name)) for name in _SHARED}
+        policies = self.one({service: self.one(policy) for service, policy in table.policies.items()})
+        return replace(table, policies=policies, **shared)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakewarden.planners.model.printable import counted, span
+from lakewarden.planners.model.printable import span
 from lakewarden.planners.model.view import Backlog
 from lakewarden.planners.settings import Duration, Size, Within, format_duration, format_size, shown
 
@@ -70,41 +70,112 @@ Count = Annotated[int, Within(1, 1_000_000)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NumCommits(Trigger):
-    """Fires at `at_least` commits since the service last completed."""
+class CountTrigger(Trigger):
+    """Fires when a number of the backlog is at least `at_least`.
 
-    word: ClassVar = "num_commits"
+    `figure` is the field of the backlog. `unit` says what is counted, `units` says it of several, and `unknown` of a
+    number that the format does not know. `of_files`: it is a number of the table's files.
+    """
+
+    figure: ClassVar[str]
+    unit: ClassVar[str]
+    units: ClassVar[str]
+    unknown: ClassVar[str] = ""
+    of_files: ClassVar[bool] = False
     at_least: Count
 
+    @staticmethod
+    def written(number: int) -> str:
+        """Return a number as people read it."""
+        return str(number)
+
     def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
-        """Count commits."""
-        return TriggerJudgement(
-            fires=backlog.commits >= self.at_least,
-            reason=_counted(backlog.commits, self.at_least, "commits since the last one"),
-        )
+        """Compare the number. Time does not count."""
+        number = getattr(backlog, self.figure)
+        if number is None:
+            return TriggerJudgement(fires=False, reason=f"{self.unknown} is not known")
+        beyond = number > self.at_least
+        reason = _measured(self.written(number), self.written(self.at_least), self.units, beyond=beyond)
+        return TriggerJudgement(fires=number >= self.at_least, reason=reason)
 
     def describe(self) -> str:
         """Return `10 commits since the last one`."""
-        return f"{counted(self.at_least, 'commit')} since the last one"
+        return f"{self.written(self.at_least)} {self.unit if self.at_least == 1 else self.units}"
+
+    def counts_files(self) -> bool:
+        """Whether it is a number of files."""
+        return self.of_files
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NumCommitsAfterLastRequest(Trigger):
-    """Fires at `at_least` commits since the service was last requested, whether that request has completed or not."""
+class NumCommits(CountTrigger):
+    """Counts the commits since the service last completed."""
+
+    word: ClassVar = "num_commits"
+    figure: ClassVar = "commits"
+    unit: ClassVar = "commit since the last one"
+    units: ClassVar = "commits since the last one"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NumCommitsAfterLastRequest(CountTrigger):
+    """Counts the commits since the service was last requested, whether that request has completed or not."""
 
     word: ClassVar = "num_commits_after_last_request"
-    at_least: Count
+    figure: ClassVar = "commits_since_request"
+    unit: ClassVar = "commit since the last request"
+    units: ClassVar = "commits since the last request"
 
-    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
-        """Count commits since the newest plan."""
-        return TriggerJudgement(
-            fires=backlog.commits_since_request >= self.at_least,
-            reason=_counted(backlog.commits_since_request, self.at_least, "commits since the last request"),
-        )
 
-    def describe(self) -> str:
-        """Return `10 commits since the last request`."""
-        return f"{counted(self.at_least, 'commit')} since the last request"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NumRewrites(CountTrigger):
+    """Counts the compactions and clusterings since the service last completed."""
+
+    figure: ClassVar = "rewrites"
+    unit: ClassVar = "compaction or clustering since the last one"
+    units: ClassVar = "compactions or clusterings since the last one"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogFiles(CountTrigger):
+    """Counts the log files of the file group with the most."""
+
+    word: ClassVar = "log_files"
+    figure: ClassVar = "log_files"
+    unit: ClassVar = "log file in a file group"
+    units: ClassVar = "log files in a file group"
+    unknown: ClassVar = "the number of log files"
+    of_files: ClassVar = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogBytes(CountTrigger):
+    """Measures the log files of the file group with the most bytes in them."""
+
+    word: ClassVar = "log_bytes"
+    figure: ClassVar = "log_bytes"
+    unit: ClassVar = "of log files in a file group"
+    units: ClassVar = "of log files in a file group"
+    unknown: ClassVar = "the size of the log files"
+    of_files: ClassVar = True
+    at_least: Annotated[Size, Within("1B", "1024TiB")]
+
+    @staticmethod
+    def written(number: int) -> str:
+        """Return a size with its unit."""
+        return format_size(number)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SmallFiles(CountTrigger):
+    """Counts the small base files."""
+
+    word: ClassVar = "small_files"
+    figure: ClassVar = "small_files"
+    unit: ClassVar = "small file"
+    units: ClassVar = "small files"
+    unknown: ClassVar = "the number of small files"
+    of_files: ClassVar = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,106 +203,6 @@ class TimeElapsed(Trigger):
     def describe(self) -> str:
         """Return `a commit, and 1h since the last one`."""
         return f"a commit, and {format_duration(self.at_least)} since the last one"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NumRewrites(Trigger):
-    """Fires at `at_least` compactions and clusterings since the service last completed."""
-
-    at_least: Count
-
-    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
-        """Count rewrites."""
-        return TriggerJudgement(
-            fires=backlog.rewrites >= self.at_least,
-            reason=_counted(backlog.rewrites, self.at_least, "compactions or clusterings since the last one"),
-        )
-
-    def describe(self) -> str:
-        """Return `10 compactions or clusterings since the last one`."""
-        once = self.at_least == 1
-        rewrites = "a compaction or clustering" if once else f"{self.at_least} compactions or clusterings"
-        return f"{rewrites} since the last one"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LogFiles(Trigger):
-    """Fires when a file group has `at_least` log files."""
-
-    word: ClassVar = "log_files"
-    at_least: Count
-
-    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
-        """Look at the file group with the most log files."""
-        if backlog.log_files is None:
-            return TriggerJudgement(fires=False, reason="the number of log files is not known")
-        return TriggerJudgement(
-            fires=backlog.log_files >= self.at_least,
-            reason=_counted(backlog.log_files, self.at_least, "log files in a file group"),
-        )
-
-    def describe(self) -> str:
-        """Return `10 log files in a file group`."""
-        return f"{counted(self.at_least, 'log file')} in a file group"
-
-    def counts_files(self) -> bool:
-        """Return True."""
-        return True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LogBytes(Trigger):
-    """Fires when the log files of a file group have `at_least` bytes."""
-
-    word: ClassVar = "log_bytes"
-    at_least: Annotated[Size, Within("1B", "1024TiB")]
-
-    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
-        """Look at the file group with the most bytes in log files."""
-        if backlog.log_bytes is None:
-            return TriggerJudgement(fires=False, reason="the size of the log files is not known")
-        return TriggerJudgement(
-            fires=backlog.log_bytes >= self.at_least,
-            reason=_measured(
-                format_size(backlog.log_bytes),
-                format_size(self.at_least),
-                "of log files in a file group",
-                beyond=backlog.log_bytes > self.at_least,
-            ),
-        )
-
-    def describe(self) -> str:
-        """Return `1GiB of log files in a file group`."""
-        return f"{format_size(self.at_least)} of log files in a file group"
-
-    def counts_files(self) -> bool:
-        """Return True."""
-        return True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SmallFiles(Trigger):
-    """Fires at `at_least` small base files."""
-
-    word: ClassVar = "small_files"
-    at_least: Count
-
-    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
-        """Count small files."""
-        if backlog.small_files is None:
-            return TriggerJudgement(fires=False, reason="the number of small files is not known")
-        return TriggerJudgement(
-            fires=backlog.small_files >= self.at_least,
-            reason=_counted(backlog.small_files, self.at_least, "small files"),
-        )
-
-    def describe(self) -> str:
-        """Return `10 small files`."""
-        return counted(self.at_least, "small file")
-
-    def counts_files(self) -> bool:
-        """Return True."""
-        return True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -317,10 +288,6 @@ TRIGGERS: tuple[type[Trigger], ...] = (
     AnyOf,
 )
 """Every trigger, in the order in which a message lists those that can be written down."""
-
-
-def _counted(count: int, at_least: int, what: str) -> str:
-    return _measured(str(count), str(at_least), what, beyond=count > at_least)
 
 
 def _measured(measure: str, at_least: str, what: str, *, beyond: bool) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.format_demo import Processes, Progress
 from lakewarden.demo.formats.iceberg.demo import NAMESPACE, IcebergDemo
 from lakewarden.demo.formats.iceberg.reader import open_named, read_snapshot
 from lakewarden.demo.reader import TableRows
@@ -60,7 +59,7 @@ class CatalogDemo(IcebergDemo):
     services = policies(FORMATS["iceberg"].services)
     promised = tuple(services)
 
-    def prepare(self, processes: Processes, _progress: Progress) -> Mapping[str, Any]:
+    def entry(self, table: Path, start_zookeeper: Callable[[], str]) -> Mapping[str, Any]:
         """Return the table's entry in the configuration: by its catalog."""
         path = f"catalog://{CATALOG}/{NAMESPACE}.{TABLE}"
         return {"format": self.format, "path": path, "poll": "1s", "options": dict(TABLE_OPTIONS)}

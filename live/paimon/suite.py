@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.environment import Environment
-from lakewarden.demo.format_demo import Processes, Progress
 from lakewarden.demo.formats.paimon.demo import PaimonDemo
 from lakewarden.demo.run import DemoRun
 from lakewarden.executors.worker import bundles
@@ -24,9 +24,9 @@ class EveryService(PaimonDemo):
     services = policies(FORMATS["paimon"].services)
     promised = tuple(services)
 
-    def prepare(self, processes: Processes, progress: Progress) -> Mapping[str, Any]:
+    def entry(self, table: Path, start_zookeeper: Callable[[], str]) -> Mapping[str, Any]:
         """Return the table's entry in the configuration, with snapshots that expire within the suite."""
-        return {**super().prepare(processes, progress), "options": dict(TABLE_OPTIONS)}
+        return {**super().entry(table, start_zookeeper), "options": dict(TABLE_OPTIONS)}
 
 
 class PaimonSuite:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -28,17 +27,11 @@ class Authority:
         self.certificate = folder / f"{name}.crt"
         self.certificate.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(
-        self, name: str, *, dns: Collection[str] = (), uris: Collection[str] = (), lives: timedelta = timedelta(days=1)
-    ) -> tuple[Path, Path]:
-        """Return the files with a certificate and its key. It is for the loopback address, too."""
+    def issue(self, name: str) -> tuple[Path, Path]:
+        """Return the files with a certificate for the loopback address and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [
-            *(x509.DNSName(one) for one in dns),
-            *(x509.UniformResourceIdentifier(one) for one in uris),
-            x509.IPAddress(ip_address("127.0.0.1")),
-        ]
-        unsigned = self._unsigned(_named(name), key, lives=lives)
+        names = [x509.IPAddress(ip_address("127.0.0.1"))]
+        unsigned = self._unsigned(_named(name), key)
         signed = unsigned.add_extension(x509.SubjectAlternativeName(names), critical=False)
         files = self._folder / f"{name}.crt", self._folder / f"{name}.key"
         files[0].write_bytes(signed.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
@@ -49,9 +42,7 @@ class Authority:
         )
         return files
 
-    def _unsigned(
-        self, name: x509.Name, key: ec.EllipticCurvePrivateKey, *, lives: timedelta = timedelta(days=1)
-    ) -> x509.CertificateBuilder:
+    def _unsigned(self, name: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
         now = datetime.now(UTC)
         return (
             x509.CertificateBuilder()
@@ -60,7 +51,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(days=2))
-            .not_valid_after(now + lives)
+            .not_valid_after(now + timedelta(days=1))
         )
 
 

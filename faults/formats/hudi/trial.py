@@ -14,7 +14,7 @@ from faults.formats.trial import LiveWriter, Pending, Wait
 from faults.injection.schedule import Targets
 from lakewarden.demo.daemon import DaemonProcess
 from lakewarden.demo.environment import Environment
-from lakewarden.demo.formats.hudi.demo import DEMO, table_entry
+from lakewarden.demo.formats.hudi.demo import DEMO
 from lakewarden.demo.formats.hudi.reader import read_snapshot
 from lakewarden.demo.writers.orders import Batch, merged, read_record
 from lakewarden.executors.points import Point
@@ -90,9 +90,13 @@ class HudiTrial:
 
     def table_entry(self, environment: Environment, wait: Wait) -> Mapping[str, Any]:
         """Start the lock service, and return the table's entry when it answers."""
-        zookeeper = environment.start_zookeeper()
-        wait(zookeeper.ready, "ZooKeeper is not up")
-        return table_entry(environment.table, zookeeper=zookeeper.address)
+
+        def start_zookeeper() -> str:
+            zookeeper = environment.start_zookeeper()
+            wait(zookeeper.ready, "ZooKeeper is not up")
+            return zookeeper.address
+
+        return self.format_demo.entry(environment.table, start_zookeeper)
 
     def start_writers(
         self, environment: Environment, daemon: DaemonProcess, *, seed: int, writers: int

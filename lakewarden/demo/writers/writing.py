@@ -30,24 +30,8 @@ class Committer(Protocol):
         ...
 
 
-class Continuing(Protocol):
-    """Decides when the writer ends."""
-
-    def start_counting(self) -> None:
-        """Note that the first commit has succeeded."""
-        ...
-
-    def goes_on(self) -> bool:
-        """Whether another attempt may begin."""
-        ...
-
-    def sleep_until(self, moment: float) -> None:
-        """Sleep until the monotonic `moment`, or until there is a reason to end."""
-        ...
-
-
 def write_on(
-    committer: Committer, stream: Iterator[tuple[Row, ...]], record: Path, writing_time: Continuing, *, every: float
+    committer: Committer, stream: Iterator[tuple[Row, ...]], record: Path, writing_time: WritingTime, *, every: float
 ) -> None:
     """Commit the stream's batches, at most one every `every` seconds. The first batch is the one after the record's
     last.

@@ -15,7 +15,7 @@ from lakewarden.planners.storage.settings import Secret
 
 
 class JdbcDatabase(Protocol):
-    """The settings of a catalog by which its database is reached. `uri` has the form of `addresses.JDBC_URIS`."""
+    """The settings of a catalog by which its database is reached. `uri` has the form of `JDBC_URIS`."""
 
     @property
     def uri(self) -> str:

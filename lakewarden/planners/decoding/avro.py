@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from lakewarden.planners.decoding.avro_schema import AvroSchema, parsed_schema
-from lakewarden.planners.decoding.avro_weight import weigh_records
+from lakewarden.planners.decoding.avro_weight import BlockPosition, weigh_records
 from lakewarden.planners.decoding.damage import DamagedError, OversizedError
 from lakewarden.planners.decoding.inflating import bound_of, inflated
 
@@ -89,15 +89,14 @@ class Container:
 
     def _stored(self) -> Iterator[tuple[int, int, int]]:
         """Yield how many records each block has, and the begin and end of its stored bytes."""
-        place = self.begin
-        while place < len(self.content):
-            records, place = _read_long(self.content, place)
-            size, place = _read_long(self.content, place)
-            end = place + size
+        walk = BlockPosition(self.content, self.begin)
+        while walk.position < len(self.content):
+            records, size = walk.long(), walk.long()
+            begin, end = walk.position, walk.position + size
             if records < 0 or size < 0 or self.content[end : end + _SYNC] != self.sync:
                 raise DamagedError(_ENDS)
-            yield records, place, end
-            place = end + _SYNC
+            yield records, begin, end
+            walk.position = end + _SYNC
 
 
 def opened(content: bytes) -> Container:
@@ -106,8 +105,9 @@ def opened(content: bytes) -> Container:
     """
     if not content.startswith(MAGIC):
         raise DamagedError(_ENDS)
-    about, place = _header(content, len(MAGIC))
-    sync = content[place : place + _SYNC]
+    walk = BlockPosition(content, len(MAGIC))
+    about = _header(walk)
+    sync = content[walk.position : walk.position + _SYNC]
     if len(sync) != _SYNC or "avro.schema" not in about:
         raise DamagedError(_ENDS)
     return Container(
@@ -116,43 +116,23 @@ def opened(content: bytes) -> Container:
         codec=about.get("avro.codec", b"null").decode("ascii", "replace"),
         sync=sync,
         content=content,
-        begin=place + _SYNC,
+        begin=walk.position + _SYNC,
     )
 
 
-def _header(content: bytes, place: int) -> tuple[dict[str, bytes], int]:
-    """Return the entries of the header, and where it ends."""
+def _header(walk: BlockPosition) -> dict[str, bytes]:
+    """Return the entries of the header, and pass them."""
     about: dict[str, bytes] = {}
-    while True:
-        entries, place = _read_long(content, place)
-        if not entries:
-            return about, place
+    while entries := walk.long():
         if entries < 0:
             entries = -entries
-            _, place = _read_long(content, place)
+            walk.long()
         if entries + len(about) > _MOST_ENTRIES:
             raise DamagedError(f"its Avro header has more than {_MOST_ENTRIES} entries")
         for _ in range(entries):
-            key, place = _read_bytes(content, place)
-            about[key.decode("utf-8", "replace")], place = _read_bytes(content, place)
-
-
-def _read_bytes(content: bytes, place: int) -> tuple[bytes, int]:
-    size, place = _read_long(content, place)
-    if not 0 <= size <= len(content) - place:
-        raise DamagedError(_ENDS)
-    return content[place : place + size], place + size
-
-
-def _read_long(content: bytes, place: int) -> tuple[int, int]:
-    number = shift = 0
-    for byte in content[place : place + 10]:
-        place += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), place
-        shift += 7
-    raise DamagedError(_ENDS)
+            key = walk.text().decode("utf-8", "replace")
+            about[key] = walk.text()
+    return about
 
 
 def _long(number: int) -> bytes:

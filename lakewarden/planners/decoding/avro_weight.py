@@ -25,9 +25,9 @@ class BlockPosition:
 
     __slots__ = ("content", "left", "position")
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, position: int = 0) -> None:
         self.content = content
-        self.position = 0
+        self.position = position
         self.left = 0
 
     def long(self) -> int:
@@ -54,6 +54,12 @@ class BlockPosition:
         self.left -= cost
         if self.left < 0:
             raise DamagedError("its Avro content would take too much memory")
+
+    def text(self) -> bytes:
+        """Pass bytes and return them."""
+        size = self.long()
+        self.skip(size, 0)
+        return self.content[self.position - size : self.position]
 
 
 Weigh = Callable[[BlockPosition], None]

@@ -6,7 +6,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from lakewarden.planners.decoding.damage import DamagedError, OversizedError
 
@@ -34,18 +34,6 @@ class CutOffError(DamagedError):
 
 class UnknownCodecError(DamagedError):
     """The content may be sound, and its codec is unknown. The message says which codecs are known."""
-
-
-class _Inflater(Protocol):
-    """One of the standard library's decompressors."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
 def bound_of(compressed: int, *, most: int) -> int:
@@ -113,11 +101,11 @@ def inflated(codec: str, content: bytes, *, most: int) -> bytes:
     return inflate(content, most)
 
 
-def _inflated(inflater: _Inflater, content: bytes, most: int) -> bytes:
+def _inflated(inflater: Any, content: bytes, most: int) -> bytes:
     try:
         block = inflater.decompress(content, most + 1)
     except (zlib.error, OSError, ValueError, EOFError, lzma.LZMAError) as wrong:
-        raise DamagedError("its compressed content is half-written or damaged") from wrong
+        raise DamagedError(_HALF) from wrong
     return _whole(block, most, ended=inflater.eof)
 
 
@@ -125,24 +113,8 @@ def _whole(block: bytes, most: int, *, ended: bool) -> bytes:
     if len(block) > most:
         raise OversizedError(f"its compressed content grows beyond {most} bytes")
     if not ended:
-        raise DamagedError("its compressed content is half-written or damaged")
+        raise DamagedError(_HALF)
     return block
-
-
-def _plain(content: bytes, most: int) -> bytes:
-    return _whole(content, most, ended=True)
-
-
-def _deflate(content: bytes, most: int) -> bytes:
-    return _inflated(zlib.decompressobj(_RAW), content, most)
-
-
-def _bzip2(content: bytes, most: int) -> bytes:
-    return _inflated(bz2.BZ2Decompressor(), content, most)
-
-
-def _xz(content: bytes, most: int) -> bytes:
-    return _inflated(lzma.LZMADecompressor(memlimit=2**27), content, most)
 
 
 def _snappy(content: bytes, most: int) -> bytes:
@@ -158,7 +130,7 @@ def _snappy(content: bytes, most: int) -> bytes:
     body = content[:-_SNAPPY_CHECKSUM]
     block: bytes = _by_arrow(lambda arrow: arrow.decompress(body, decompressed_size=size, codec="snappy", asbytes=True))
     if zlib.crc32(block) != int.from_bytes(content[-_SNAPPY_CHECKSUM:], "big"):
-        raise DamagedError("its compressed content is half-written or damaged")
+        raise DamagedError(_HALF)
     return block
 
 
@@ -180,10 +152,10 @@ def _by_arrow(act: Callable[[Any], _Found]) -> _Found:
 
 
 _CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
-    "null": _plain,
-    "deflate": _deflate,
-    "bzip2": _bzip2,
-    "xz": _xz,
+    "null": lambda content, most: _whole(content, most, ended=True),
+    "deflate": lambda content, most: _inflated(zlib.decompressobj(_RAW), content, most),
+    "bzip2": lambda content, most: _inflated(bz2.BZ2Decompressor(), content, most),
+    "xz": lambda content, most: _inflated(lzma.LZMADecompressor(memlimit=2**27), content, most),
     "snappy": _snappy,
     "zstandard": _zstandard,
 }

@@ -38,13 +38,11 @@ def from_json(content: bytes) -> Any:
     try:
         value = _DECODER.decode(content.decode("utf-8-sig"))
         if _SURROGATE.search(content) is not None:
-            json.dumps(value, ensure_ascii=False).encode()  # raises if half of a surrogate pair stands alone
-    except UnicodeEncodeError as wrong:
-        raise DamagedError("its JSON has a text with half a pair of surrogates, which stands for no sign") from wrong
+            _require_whole_signs(value)
     except RecursionError as wrong:
         raise DamagedError("its JSON is nested too deeply") from wrong
     except ValueError as wrong:
-        raise DamagedError("its content is half-written or damaged") from wrong
+        raise DamagedError(_ENDS) from wrong
     return value
 
 
@@ -111,7 +109,7 @@ class JsonObject:
                     raise DamagedError(_ENDS)
                 self._expect(":")
                 yield key
-                if self._either(",", "}") == "}":
+                if self._expect(",", "}") == "}":
                     break
         if self._next():
             raise DamagedError(_ENDS)
@@ -199,14 +197,10 @@ class JsonObject:
             if not self._more():
                 return ""
 
-    def _expect(self, sign: str) -> None:
-        if self._next() != sign:
-            raise DamagedError(_ENDS)
-        self._place += 1
-
-    def _either(self, first: str, second: str) -> str:
+    def _expect(self, *signs: str) -> str:
+        """Pass one of these signs and return it."""
         sign = self._next()
-        if sign not in (first, second):
+        if sign not in signs:
             raise DamagedError(_ENDS)
         self._place += 1
         return sign

@@ -207,8 +207,6 @@ def _default_host(text: str) -> str:
 def _local(path: str) -> str:
     if not path.startswith("/"):
         raise PermanentError(f"{_in_short(path)} is not absolute")
-    if "\0" in path:
-        raise PermanentError(f"{_in_short(path)} holds a NUL, which is no table's address")
     names = [name for name in path.split("/") if name not in ("", ".")]
     if any(len(os.fsencode(name)) > LONGEST_NAME_BYTES for name in names):
         raise PermanentError(f"{_in_short(path)} holds a name of more than {LONGEST_NAME_BYTES} bytes")

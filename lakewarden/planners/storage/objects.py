@@ -10,7 +10,6 @@ import hashlib
 import re
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -44,13 +43,8 @@ _WORDS = 600
 _Row = tuple[str, int, int, str]
 """Of an object: the path, the size, microseconds since the epoch, and the ETag."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Listed:
-    """One listing with its folders apart."""
-
-    objects: Sequence[_Row]
-    folders: Sequence[str]
+_Listed = tuple[Sequence[_Row], Sequence[str]]
+"""A listing: its objects, and its folders."""
 
 
 class ObjectStorage:
@@ -77,8 +71,8 @@ class ObjectStorage:
         def listed(client: Any, path: str) -> _Listed:
             return _listed(client.list_with_delimiter(path, return_arrow=True), path, location, MOST_ENTRIES)
 
-        listing = self.ask(location, listed)
-        text = repr((sorted(listing.objects), sorted(listing.folders)))
+        objects, folders = self.ask(location, listed)
+        text = repr((sorted(objects), sorted(folders)))
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
     def changed_at(self, location: str) -> datetime | None:
@@ -97,10 +91,8 @@ class ObjectStorage:
             pages = client.list_with_delimiter_async(path, return_arrow=True)
             return _listed(self._in_time(pages, most), path, location, most)
 
-        page = self.ask(location, listed)
-        return [*map(_file, page.objects)] + [
-            FileEntry(name=_name(path), size=0, modified=EPOCH, is_folder=True) for path in page.folders
-        ]
+        objects, folders = self.ask(location, listed)
+        return [*map(_file, objects), *map(_folder, folders)]
 
     def entries(self, location: str) -> Iterator[FileEntry]:
         """Yield the folder's entries. The client holds the whole listing, in about 250 bytes for each entry."""
@@ -112,7 +104,7 @@ class ObjectStorage:
         listing = self.ask(location, listed)
         path = location.partition("://")[2].partition("/")[2]
         folders = [folder for folder in listing["common_prefixes"] if folder != path]
-        yield from (FileEntry(name=_name(folder), size=0, modified=EPOCH, is_folder=True) for folder in folders)
+        yield from map(_folder, folders)
         empty = not folders
         objects = listing["objects"]
         for begin in range(0, objects.num_rows, _ROWS_AT_ONCE):
@@ -294,7 +286,7 @@ def _listed(listing: Any, folder: str, location: str, most: int) -> _Listed:
     kept = [row for row in _rows(objects) if row[0] != folder]
     if not kept and not folders:
         raise FileNotFoundError(location)
-    return _Listed(objects=kept, folders=folders)
+    return kept, folders
 
 
 def _rows(objects: Any) -> Iterator[_Row]:
@@ -308,6 +300,10 @@ def _rows(objects: Any) -> Iterator[_Row]:
 def _file(row: _Row) -> FileEntry:
     path, size, written, version = row
     return FileEntry(name=_name(path), size=size, modified=EPOCH + timedelta(microseconds=written), version=version)
+
+
+def _folder(path: str) -> FileEntry:
+    return FileEntry(name=_name(path), size=0, modified=EPOCH, is_folder=True)
 
 
 def _entry(path: str, meta: Any) -> FileEntry:

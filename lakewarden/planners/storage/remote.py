@@ -116,32 +116,12 @@ class FsspecStorage:
         Hadoop's clients write one, and Iceberg's own do not.
         """
         try:
-            return self.ask(location, lambda driver, timeouts: act(driver, location, timeouts))
+            return self._ask(location, location, act)
         except FileNotFoundError:
             at = as_hadoop_reads(location)
             if at == location:
                 raise
-            return self.ask(location, lambda driver, timeouts: act(driver, at, timeouts))
-
-    def ask(self, location: str, act: Callable[[Any, dict[str, float]], _T]) -> _T:
-        """Return the result of `act`, called with the driver and the argument for the longest time of a request."""
-        driver = self._driver()
-        answer: _T = self._answer(location, lambda: act(driver, self._timeouts(driver)))
-        return answer
-
-    def _timeouts(self, driver: Any) -> dict[str, float]:
-        """Return the argument for the longest time of a request in seconds, which fsspec's asynchronous drivers
-        take.
-        """
-        if self._timeout is None or not getattr(driver, "async_impl", False):
-            return {}
-        return {"timeout": self._timeout.total_seconds()}
-
-    def _driver(self) -> Any:
-        with self._opening:
-            if self._opened is None:
-                self._opened = self._open_driver()
-            return self._opened
+            return self._ask(location, at, act)
 
     @staticmethod
     def _entry(info: Mapping[str, Any]) -> FileEntry:
@@ -154,12 +134,21 @@ class FsspecStorage:
             version=str(next((info[key] for key in _VERSION_KEYS if info.get(key)), "")),
         )
 
-    def _answer(self, location: str, ask: Callable[[], Any]) -> Any:
-        """Ask the driver, and translate its errors. If the store refuses access, the driver is opened again for the
-        next request, because its secret may have been replaced.
+    def _ask(self, location: str, at: str, act: Callable[[Any, str, dict[str, float]], _T]) -> _T:
+        """Return the result of `act`, called with the driver, the location as it is asked for, and the argument for the
+        longest time of a request, which fsspec's asynchronous drivers take. Errors of the driver are translated. If the
+        store refuses access, the driver is opened again for the next request, because its secret may have been
+        replaced.
         """
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._open_driver()
+            driver = self._opened
+        timeouts = {}
+        if self._timeout is not None and getattr(driver, "async_impl", False):
+            timeouts["timeout"] = self._timeout.total_seconds()
         try:
-            return ask()
+            return act(driver, at, timeouts)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(location) from error
         except PermissionError as error:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Mode, Table
-from lakewarden.planners.ports import Measured, Syntax, TableFormat, WriterEngine
+from lakewarden.planners.ports import Syntax, TableFormat, WriterEngine
 from lakewarden.planners.services import SERVICES
 
 
@@ -78,7 +78,7 @@ def options_of(
     API key. Raises PermanentError if the table names no lock.
     """
     options = table_format.writer_options(
-        table, engine=engine, hook_url=f"{url}/v1/hooks/{table.format}", measured=Measured(lock_held=held)
+        table, engine=engine, hook_url=f"{url}/v1/hooks/{table.format}", lock_held=held
     )
     return WriterOptionsBody(
         table=table.id,

@@ -70,7 +70,7 @@ class TogetherScenario(IcebergScenario):
 
     def start_daemon(self) -> DaemonProcess:
         """Start the daemon with all tables."""
-        own = self.environment.format_demo.prepare(self.environment, self.demo_run)
+        own = self.demo_run.table_entry()
         services = {name: _for_other_tables(name, policy) for name, policy in self.policies.items()}
         declared = [{"name": name, "longest_lag": LONGEST_LAG} for name in STREAMS]
         options = {Name.STREAMED: {**TABLE_OPTIONS, "readers": declared}}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from lakewarden.planners.formats.directory import DIRECTORY
 from lakewarden.planners.formats.directory.options import DirectoryTableOptions
@@ -43,43 +43,79 @@ from tests.support.paimon.paimon_table import PaimonTable
 _START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-class Life(Protocol):
+def _policies(table_format: TableFormat, **options: Mapping[str, Any]) -> Mapping[Service, Policy]:
+    """Return a policy for each service, with options for those that need some."""
+    return {
+        service: Policy(trigger=NumCommits(at_least=1), options=kind.model_validate(options.get(service.value, {})))
+        for service, kind in table_format.services.items()
+    }
+
+
+class Life:
     """The changes that can happen to a table, in any format's own files. A step that is not possible now does nothing.
 
     `shows_writes` says whether a write is visible before it is committed. `shows_plans` are the services with visible
     plans. `plans_at_once` says whether there may be several plans of one service. `policies` are those of the
-    registered table.
+    registered table. Unless a format says otherwise, nothing is visible before it is committed.
     """
 
     format: TableFormat
-    location: str
-    clock: ManualClock
     locked: Settings
     unlocked: Settings
-    shows_writes: bool
-    shows_plans: frozenset[Service]
-    plans_at_once: bool
-    policies: Mapping[Service, Policy]
+    shows_writes = False
+    shows_plans: frozenset[Service] = frozenset()
+    plans_at_once = False
+    policies: Mapping[Service, Policy] = {}
+    table: Any
 
-    def begin_write(self) -> str: ...
-    def commit_write(self, time: str) -> None: ...
-    def plan(self, service: Service, run: RunId | None = None) -> str: ...
-    def start(self, service: Service, time: str) -> None: ...
-    def complete(self, service: Service, time: str) -> None: ...
-    def withdraw(self, service: Service, time: str) -> None: ...
-    def beat(self, time: str) -> None: ...
-    def damage(self, service: Service, time: str) -> str: ...
-    def make_again(self) -> None: ...
-    def let_time_pass(self) -> None: ...
+    def __init__(self, folder: Path) -> None:
+        self.location, self.clock, self._begun = str(folder), ManualClock(_START), 0
+        self.table = self._made()
+
+    def _made(self) -> Any:
+        raise NotImplementedError
+
+    def begin_write(self) -> str:
+        self._begun += 1
+        return f"part-{self._begun}"
+
+    def commit_write(self, time: str) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        self.table.append()
+
+    def plan(self, service: Service, run: RunId | None = None) -> str:
+        return Life.begin_write(self)
+
+    def start(self, service: Service, time: str) -> None:
+        """Nothing of it is visible."""
+
+    def complete(self, service: Service, time: str) -> None:
+        raise NotImplementedError
+
+    def withdraw(self, service: Service, time: str) -> None:
+        """Nothing of it is visible."""
+
+    def beat(self, time: str) -> None:
+        """Only some formats have heartbeats."""
+
+    def damage(self, service: Service, time: str) -> str:
+        raise NotImplementedError
+
+    def make_again(self) -> None:
+        self.clock.advance(timedelta(minutes=1))
+        Path(self.location).rename(f"{self.location}-dropped")
+        self.table = self._made()
+
+    def let_time_pass(self) -> None:
+        self.clock.advance(timedelta(seconds=5))
 
 
-class ShowsAll:
-    """The settings of a format with everything that is begun on its timeline."""
+class ShowsAll(Life):
+    """A format with everything that is begun on its timeline."""
 
     shows_writes = True
     shows_plans = frozenset({Service.COMPACTION, Service.CLEAN})
     plans_at_once = True
-    policies: Mapping[Service, Policy] = {}
 
 
 class HudiLife(ShowsAll):
@@ -91,9 +127,11 @@ class HudiLife(ShowsAll):
     )
     unlocked: Settings = HudiTableOptions()
 
+    table: HudiTable
+
     def __init__(self, folder: Path, version: int) -> None:
-        self.location, self.clock, self._version = str(folder), ManualClock(_START), version
-        self.table = self._made()
+        self._version = version
+        super().__init__(folder)
 
     def _made(self) -> HudiTable:
         return HudiTable(Path(self.location), version=self._version, clock=self.clock, zone=UTC)
@@ -128,14 +166,6 @@ class HudiLife(ShowsAll):
         self.table.put(path.name, path.read_bytes()[:-20])
         return path.name
 
-    def make_again(self) -> None:
-        self.clock.advance(timedelta(minutes=1))
-        Path(self.location).rename(f"{self.location}-dropped")
-        self.table = self._made()
-
-    def let_time_pass(self) -> None:
-        self.clock.advance(timedelta(seconds=5))
-
 
 class FakeLife(ShowsAll):
     """The history of a fake table. Its folders get the clock's time, as the storage's own clock would give it."""
@@ -144,15 +174,17 @@ class FakeLife(ShowsAll):
     locked: Settings = FakeTableOptions()
     unlocked: Settings = FakeTableOptions(locked=False)
 
-    def __init__(self, folder: Path) -> None:
-        self.location, self.clock = str(folder), ManualClock(_START)
-        self.table = FakeTable.create(folder, clock=self.clock)
+    table: FakeTable
+
+    def _made(self) -> FakeTable:
+        table = FakeTable.create(Path(self.location), clock=self.clock)
         self._aged()
+        return table
 
     def _aged(self) -> None:
         self.clock.advance(timedelta(seconds=1))
         now = self.clock.now().timestamp()
-        for folder in (self.table.folder / "timeline", self.table.folder):
+        for folder in (Path(self.location) / "timeline", Path(self.location)):
             os.utime(folder, (now, now))
 
     def begin_write(self) -> str:
@@ -201,16 +233,8 @@ class FakeLife(ShowsAll):
         self._aged()
         return path.name
 
-    def make_again(self) -> None:
-        Path(self.location).rename(f"{self.location}-dropped")
-        self.table = FakeTable.create(Path(self.location), clock=self.clock)
-        self._aged()
 
-    def let_time_pass(self) -> None:
-        self.clock.advance(timedelta(seconds=5))
-
-
-class IcebergLife:
+class IcebergLife(Life):
     """The history of an Iceberg table of a Hadoop catalog. A write or a rewrite is not visible before it is committed.
     The plan of a clean lies beside the table.
     """
@@ -218,27 +242,12 @@ class IcebergLife:
     format: TableFormat = ICEBERG
     locked: Settings = IcebergTableOptions()
     unlocked: Settings = IcebergTableOptions()
-    shows_writes = False
     shows_plans = frozenset({Service.CLEAN})
-    plans_at_once = False
+    policies = _policies(ICEBERG, clustering={"sort_order": "id"})
+    table: IcebergTable
 
-    def __init__(self, folder: Path) -> None:
-        self.location, self.clock = str(folder), ManualClock(_START)
-        self.table = IcebergTable(folder, clock=self.clock)
-        ordered = {Service.CLUSTERING: {"sort_order": "id"}}
-        self.policies: Mapping[Service, Policy] = {
-            service: Policy(trigger=NumCommits(at_least=1), options=options.model_validate(ordered.get(service, {})))
-            for service, options in ICEBERG.services.items()
-        }
-        self._begun = 0
-
-    def begin_write(self) -> str:
-        self._begun += 1
-        return f"begun-{self._begun}"
-
-    def commit_write(self, time: str) -> None:
-        self.clock.advance(timedelta(seconds=1))
-        self.table.append()
+    def _made(self) -> IcebergTable:
+        return IcebergTable(Path(self.location), clock=self.clock)
 
     def plan(self, service: Service, run: RunId | None = None) -> str:
         self.clock.advance(timedelta(seconds=1))
@@ -267,21 +276,10 @@ class IcebergLife:
     def withdraw(self, service: Service, time: str) -> None:
         self._write(replace(self._beside(service), pending=None))
 
-    def beat(self, time: str) -> None:
-        """Do nothing: Iceberg has no heartbeats."""
-
     def damage(self, service: Service, time: str) -> str:
         path = Path(file_of(service, self.location))
         path.write_bytes(path.read_bytes()[:-20])
         return path.name
-
-    def make_again(self) -> None:
-        self.clock.advance(timedelta(minutes=1))
-        Path(self.location).rename(f"{self.location}-dropped")
-        self.table = IcebergTable(Path(self.location), clock=self.clock)
-
-    def let_time_pass(self) -> None:
-        self.clock.advance(timedelta(seconds=5))
 
     def _beside(self, service: Service) -> PlanBeside:
         found = plan_beside(service, self.location, LocalStorage(), uuid=self.table.uuid)
@@ -291,7 +289,7 @@ class IcebergLife:
         Path(file_of(beside.service, self.location)).write_bytes(content_of(beside))
 
 
-class PaimonLife:
+class PaimonLife(Life):
     """A life of a Paimon table. A write or a compaction is not visible before it is committed, and no service has a
     plan.
     """
@@ -299,32 +297,11 @@ class PaimonLife:
     format: TableFormat = PAIMON
     locked: Settings = PaimonTableOptions()
     unlocked: Settings = PaimonTableOptions()
-    shows_writes = False
-    shows_plans: frozenset[Service] = frozenset()
-    plans_at_once = False
-    policies: Mapping[Service, Policy] = {
-        service: Policy(trigger=NumCommits(at_least=1), options=options())
-        for service, options in PAIMON.services.items()
-    }
+    policies = _policies(PAIMON)
+    table: PaimonTable
 
-    def __init__(self, folder: Path) -> None:
-        self.location, self.clock = str(folder), ManualClock(_START)
-        self.table = PaimonTable(folder, clock=self.clock)
-        self._begun = 0
-
-    def begin_write(self) -> str:
-        self._begun += 1
-        return f"begun-{self._begun}"
-
-    def commit_write(self, time: str) -> None:
-        self.clock.advance(timedelta(seconds=1))
-        self.table.append()
-
-    def plan(self, service: Service, run: RunId | None = None) -> str:
-        return self.begin_write()
-
-    def start(self, service: Service, time: str) -> None:
-        """Nothing of it is visible."""
+    def _made(self) -> PaimonTable:
+        return PaimonTable(Path(self.location), clock=self.clock)
 
     def complete(self, service: Service, time: str) -> None:
         self.clock.advance(timedelta(seconds=1))
@@ -334,25 +311,8 @@ class PaimonLife:
             self.table.append()
             self.table.expire(self.table.newest)
 
-    def withdraw(self, service: Service, time: str) -> None:
-        """Nothing of it is visible."""
 
-    def beat(self, time: str) -> None:
-        """Paimon knows no heartbeats."""
-
-    def damage(self, service: Service, time: str) -> str:
-        raise NotImplementedError
-
-    def make_again(self) -> None:
-        self.clock.advance(timedelta(minutes=1))
-        Path(self.location).rename(f"{self.location}-dropped")
-        self.table = PaimonTable(Path(self.location), clock=self.clock)
-
-    def let_time_pass(self) -> None:
-        self.clock.advance(timedelta(seconds=5))
-
-
-class DirectoryLife:
+class DirectoryLife(Life):
     """A life of a plain directory. A write is a part in progress before it is finished, and there are no plans.
 
     A marker stands in place of the end of a service.
@@ -362,29 +322,19 @@ class DirectoryLife:
     locked: Settings = DirectoryTableOptions()
     unlocked: Settings = DirectoryTableOptions()
     shows_writes = True
-    shows_plans: frozenset[Service] = frozenset()
     plans_at_once = True
+    policies = _policies(DIRECTORY)
 
-    def __init__(self, folder: Path) -> None:
-        self.location, self.clock = str(folder), ManualClock(_START)
-        self.policies: Mapping[Service, Policy] = {
-            service: Policy(trigger=NumCommits(at_least=1), options=options())
-            for service, options in DIRECTORY.services.items()
-        }
-        self._count = 0
+    def _made(self) -> None:
         self._put("part-0")
-        age(folder, self.clock.now())
+        age(Path(self.location), self.clock.now())
 
     def _put(self, name: str) -> None:
         self.clock.advance(timedelta(seconds=1))
         put(Path(self.location) / "dt=2026-03-01" / name, self.clock.now())
 
-    def _next(self) -> str:
-        self._count += 1
-        return f"part-{self._count}"
-
     def begin_write(self) -> str:
-        name = self._next()
+        name = super().begin_write()
         self._put(f".{name}.inprogress.7")
         return name
 
@@ -394,29 +344,8 @@ class DirectoryLife:
         (folder / f".{time}.inprogress.7").rename(folder / time)
         age(folder, self.clock.now())
 
-    def plan(self, service: Service, run: RunId | None = None) -> str:
-        return self._next()
-
-    def start(self, service: Service, time: str) -> None:
-        """Nothing is seen of it."""
-
     def complete(self, service: Service, time: str) -> None:
         self._put("_SUCCESS")
-
-    def withdraw(self, service: Service, time: str) -> None:
-        """There is nothing to take back."""
-
-    def beat(self, time: str) -> None:
-        """Heartbeats are unknown here."""
-
-    def damage(self, service: Service, time: str) -> str:
-        raise NotImplementedError("there is no metadata")
-
-    def make_again(self) -> None:
-        raise NotImplementedError("a directory is what lies at its place")
-
-    def let_time_pass(self) -> None:
-        self.clock.advance(timedelta(seconds=5))
 
 
 LIVES: dict[str, Callable[[Path], Life]] = {

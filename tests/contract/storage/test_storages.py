@@ -193,15 +193,6 @@ def test_a_file_has_another_version_when_it_is_written_anew(place: Place) -> Non
         place.storage.version(f"{place.folder}/b")
 
 
-def test_a_folder_of_too_many_entries_is_refused(place: Place) -> None:
-    """It is refused as a whole, for a listing that is cut looks like a deletion."""
-    for name in "abc":
-        place.put(name, b"1")
-    assert len(place.storage.listing(place.folder, most=3)) == 3
-    with pytest.raises(PermanentError, match="more than 2 entries"):
-        place.storage.listing(place.folder, most=2)
-
-
 def test_a_listing_of_many_pages_is_whole(s3_server: S3Server) -> None:
     """A store returns at most a thousand entries at a time."""
     s3_server.start()

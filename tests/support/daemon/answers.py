@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from lakewarden.client.bodies import ProblemBody, RunBody, TableBody
+from lakewarden.service.http import schemas
 from tests.support.serving import Handler, serving
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def run_body(run: str, *, table: str, **known: Any) -> RunBody:
@@ -34,6 +38,13 @@ def run_body(run: str, *, table: str, **known: Any) -> RunBody:
     }
     body.update(known)  # type: ignore[typeddict-item]  # the test says what differs
     return body
+
+
+def a_run_told(**news: Any) -> schemas.RunBody:
+    """Return a run that succeeded at noon, but for the `news`, as the daemon has it."""
+    times = dict.fromkeys(("created_at", "started_at", "ended_at"), NOON)
+    body = run_body("r1", table="orders", state="SUCCEEDED", reason="")
+    return schemas.RunBody.model_validate({**body, **times, **news})
 
 
 def table_body(table: str, **known: Any) -> TableBody:

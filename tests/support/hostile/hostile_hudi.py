@@ -71,14 +71,14 @@ _payload("json_no_record", "A text where a record should be.", lambda _: b'"\\ud
 # -- numbers
 
 
-def _numbers(name: str, attacks: str, *, size: str, looks: Looks = Looks.FAILING) -> None:
+def _numbers(name: str, attacks: str, *, size: str) -> None:
     def make(place: Place) -> None:
         table = place.hudi()
         stats = {"p0": [base_file("a-0", "20260101000000000"), log_file("a-0", "20260101000000000")]}
         content = commit_content(stats).replace(b'"fileSizeInBytes": 100', f'"fileSizeInBytes": {size}'.encode())
         table.commit_write(table.begin_write(), content=content)
 
-    hostile("hudi", attacks, looks, name=name)(make)
+    hostile("hudi", attacks, name=name)(make)
 
 
 _numbers("size_of_400_digits", "A log file of 10^400 bytes: no float holds that.", size=f"1{'0' * 400}")
@@ -198,11 +198,47 @@ def version_with_escapes(place: Place) -> None:
 # -- files that are none
 
 
-@hostile("hudi", "A FIFO as hoodie.properties: opening it waits for ever.")
-def properties_fifo(place: Place) -> None:
-    file = place.hudi().home / "hoodie.properties"
-    file.unlink()
-    os.mkfifo(file)
+def _replaced(name: str, attacks: str, part: str, by: Callable[[Path, Place], None]) -> None:
+    """Take in a table with something else in the place of a file or a folder below `.hoodie`."""
+
+    def make(place: Place) -> None:
+        path = place.hudi().home / part
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        by(path, place)
+
+    hostile("hudi", attacks, name=name)(make)
+
+
+def _fifo(path: Path, _place: Place) -> None:
+    os.mkfifo(path)
+
+
+def _link_to(part: str) -> Callable[[Path, Place], None]:
+    return lambda path, place: path.symlink_to(place.foreign / ".hoodie" / part)
+
+
+_replaced("properties_fifo", "A FIFO as hoodie.properties: opening it waits for ever.", "hoodie.properties", _fifo)
+_replaced("timeline_fifo", "A FIFO where the timeline's folder should be.", "timeline", _fifo)
+_replaced("home_fifo", "A FIFO where .hoodie should be.", "", _fifo)
+_replaced(
+    "properties_device",
+    "A link to zeros without end as hoodie.properties.",
+    "hoodie.properties",
+    lambda path, _: path.symlink_to("/dev/zero"),
+)
+_replaced(
+    "links_in_a_circle", "A timeline that is a link to itself.", "timeline", lambda path, _: path.symlink_to(path)
+)
+_replaced("timeline_linked_out", "A timeline that is a link to another table's.", "timeline", _link_to("timeline"))
+_replaced(
+    "metadata_linked_out",
+    "A metadata table that is a link to another table's: commits are written there, too.",
+    "metadata",
+    _link_to(""),
+)
+_replaced("home_linked_out", "A .hoodie that is a link to another table's.", "", _link_to(""))
 
 
 @hostile("hudi", "FIFOs as instants.")
@@ -211,20 +247,6 @@ def instants_fifo(place: Place) -> None:
     for name in ("clean.requested", "compaction.requested", "rollback.requested"):
         os.mkfifo(table.timeline / f"{table.next_time()}.{name}")
     os.mkfifo(table.timeline / f"{table.next_time()}_{table.next_time()}.deltacommit")
-
-
-@hostile("hudi", "A FIFO where the timeline's folder should be.")
-def timeline_fifo(place: Place) -> None:
-    table = place.hudi()
-    shutil.rmtree(table.timeline)
-    os.mkfifo(table.timeline)
-
-
-@hostile("hudi", "A FIFO where .hoodie should be.")
-def home_fifo(place: Place) -> None:
-    table = place.hudi()
-    shutil.rmtree(table.home)
-    os.mkfifo(table.home)
 
 
 @hostile("hudi", "A FIFO where the table should be.")
@@ -253,45 +275,12 @@ def instants_device(place: Place) -> None:
         (table.timeline / f"{table.next_time()}.clean.requested").symlink_to(device)
 
 
-@hostile("hudi", "A link to zeros without end as hoodie.properties.")
-def properties_device(place: Place) -> None:
-    file = place.hudi().home / "hoodie.properties"
-    file.unlink()
-    file.symlink_to("/dev/zero")
-
-
-@hostile("hudi", "A timeline that is a link to itself.")
-def links_in_a_circle(place: Place) -> None:
-    table = place.hudi()
-    shutil.rmtree(table.timeline)
-    table.timeline.symlink_to(table.timeline)
-
-
 @hostile("hudi", "Instants that are links to each other.", Looks.SHOWN)
 def instants_linked_in_a_circle(place: Place) -> None:
     table = place.hudi()
     here, there = (table.timeline / f"{table.next_time()}.clean.requested" for _ in range(2))
     here.symlink_to(there)
     there.symlink_to(here)
-
-
-@hostile("hudi", "A timeline that is a link to another table's.")
-def timeline_linked_out(place: Place) -> None:
-    table = place.hudi()
-    shutil.rmtree(table.timeline)
-    table.timeline.symlink_to(place.foreign / ".hoodie" / "timeline")
-
-
-@hostile("hudi", "A metadata table that is a link to another table's: commits are written there, too.")
-def metadata_linked_out(place: Place) -> None:
-    (place.hudi().home / "metadata").symlink_to(place.foreign / ".hoodie")
-
-
-@hostile("hudi", "A .hoodie that is a link to another table's.")
-def home_linked_out(place: Place) -> None:
-    table = place.hudi()
-    shutil.rmtree(table.home)
-    table.home.symlink_to(place.foreign / ".hoodie")
 
 
 @hostile("hudi", "Instants that are links to files of the machine.")

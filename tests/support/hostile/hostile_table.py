@@ -45,10 +45,10 @@ class Place:
     foreign: Path
     scale: Scale = FULL
 
-    def hudi(self, *, version: int = 9, **more: Any) -> HudiTable:
+    def hudi(self, **more: Any) -> HudiTable:
         """Return a new table with two ordinary commits, stamped lately: nothing is wrong with it yet."""
         clock = ManualClock(datetime.now(UTC) - timedelta(minutes=30))
-        table = HudiTable(self.folder, version=version, clock=clock, zone=UTC, **more)
+        table = HudiTable(self.folder, version=9, clock=clock, zone=UTC, **more)
         for number in range(2):
             table.write({"p0": [base_file(f"a-{number}", "20260101000000000")]})
         return table

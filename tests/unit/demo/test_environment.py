@@ -8,29 +8,11 @@ import pytest
 import yaml
 
 from lakewarden import cli
-from lakewarden.demo.environment import Environment
 from lakewarden.demo.format_demo import FormatDemo
-from lakewarden.demo.formats.hudi.demo import table_entry
-from lakewarden.demo.interruption import Interruption
 from lakewarden.demo.registry import DEMOS, demo_of
-from lakewarden.demo.run import DemoRun
-from lakewarden.demo.snapshot import DemoState
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.service.config.loading import load
 from live.iceberg.catalog_demo import CatalogDemo
-
-
-class NoScreen:
-    def show(self, scene: DemoState) -> None:
-        """Show nothing."""
-
-
-def entry(format_demo: FormatDemo, directory: Path) -> object:
-    """Return the table's entry, without the ZooKeeper that Hudi needs."""
-    environment = Environment(directory, format_demo)
-    if format_demo.format == "hudi":
-        return table_entry(environment.table, zookeeper="127.0.0.1:2181")
-    return format_demo.prepare(environment, DemoRun(environment, NoScreen(), Interruption()))
 
 
 def pieces() -> list[FormatDemo]:
@@ -40,8 +22,7 @@ def pieces() -> list[FormatDemo]:
 @pytest.mark.parametrize("format_demo", pieces(), ids=lambda format_demo: type(format_demo).__name__)
 def test_the_table_is_one_that_the_daemon_takes(format_demo: FormatDemo, tmp_path: Path) -> None:
     """The entry has its services and its options, before there is a table."""
-    table = entry(format_demo, tmp_path)
-    assert isinstance(table, dict)
+    table = format_demo.entry(format_demo.folder(tmp_path), lambda: "127.0.0.1:2181")
     whole = {
         **format_demo.settings(tmp_path),
         "spark": {"default": {"formats": [format_demo.format]}},

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from lakewarden.demo.formats.hudi.reader import was_archived_meanwhile
-from lakewarden.demo.reader import complaint, complaints, count_wrong_rows, read_queries
+from lakewarden.demo.reader import complaint, complaints, count_wrong_rows
 from lakewarden.demo.writers.orders import Batch, Ending, Record, Row, rows_after
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -25,32 +25,24 @@ SECOND_OPEN = batch(2, "b", "c", ending=Ending.OPEN)
 SECOND_FAILED = batch(2, "b", "c", ending=Ending.FAILED)
 
 
-def test_the_state_after_the_newest_commit_is_right() -> None:
-    """Nothing was written meanwhile, so there is one right answer."""
-    assert complaint(rows_after([FIRST, SECOND]), before=(FIRST, SECOND), after=(FIRST, SECOND)) == ""
-
-
-def test_a_commit_under_way_may_be_seen_or_not() -> None:
-    """While a commit is under way, the states before and after it are both right."""
-    for seen in ([FIRST], [FIRST, SECOND]):
-        assert complaint(rows_after(seen), before=(FIRST, SECOND_OPEN), after=(FIRST, SECOND_OPEN)) == ""
-
-
-def test_an_answer_without_an_acknowledged_commit_is_stale() -> None:
-    """The rows of a commit that was acknowledged before the query must be found."""
-    assert complaint(rows_after([FIRST]), before=(FIRST, SECOND), after=(FIRST, SECOND))
-
-
-def test_half_a_commit_is_torn() -> None:
-    """A commit is visible completely or not at all."""
-    torn = {**rows_after([FIRST]), "c": SECOND.rows[1]}
-
-    assert complaint(torn, before=(FIRST, SECOND_OPEN), after=(FIRST, SECOND_OPEN))
-
-
-def test_a_failed_commit_must_not_be_found() -> None:
-    """The writer was told that it failed."""
-    assert complaint(rows_after([FIRST, SECOND]), before=(FIRST,), after=(FIRST, SECOND_FAILED))
+@pytest.mark.parametrize(
+    ("rows", "before", "after", "right"),
+    [
+        pytest.param(rows_after([FIRST, SECOND]), (FIRST, SECOND), (FIRST, SECOND), True, id="the newest commit"),
+        pytest.param(rows_after([FIRST]), (FIRST, SECOND_OPEN), (FIRST, SECOND_OPEN), True, id="before one under way"),
+        pytest.param(rows_after([FIRST, SECOND]), (FIRST, SECOND_OPEN), (FIRST, SECOND_OPEN), True, id="after it"),
+        pytest.param(rows_after([FIRST]), (FIRST, SECOND), (FIRST, SECOND), False, id="stale"),
+        pytest.param(
+            {**rows_after([FIRST]), "c": SECOND.rows[1]}, (FIRST, SECOND_OPEN), (FIRST, SECOND_OPEN), False, id="torn"
+        ),
+        pytest.param(rows_after([FIRST, SECOND]), (FIRST,), (FIRST, SECOND_FAILED), False, id="a failed commit"),
+    ],
+)
+def test_an_answer_is_right_after_an_acknowledged_commit_or_one_under_way(
+    rows: Mapping[str, Row], before: tuple[Batch, ...], after: tuple[Batch, ...], right: bool
+) -> None:
+    """A commit is visible completely or not at all, and one that has failed is not."""
+    assert (complaint(rows, before=before, after=after) == "") is right
 
 
 def test_rows_are_wrong_that_are_missing_or_foreign_or_old() -> None:
@@ -87,11 +79,6 @@ def test_a_row_that_no_writer_has_written_is_told() -> None:
     found = {**rows_after([FIRST]), "z": Row(key="z", partition="north", value=1)}
 
     assert "written by no writer" in complaints(found, before=records, after=records)
-
-
-def test_a_reader_that_has_not_begun_has_no_queries(tmp_path: Path) -> None:
-    """A missing file is no error."""
-    assert read_queries(tmp_path / "none") == []
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,6 @@ def test_base_files_of_partitions_count_and_nothing_else(tmp_path: Path) -> None
         (tmp_path / name).touch()
 
     assert count_file_versions(tmp_path) == 3
-
-
-def test_a_table_that_is_not_there_yet_has_none(tmp_path: Path) -> None:
-    """The demo counts before the writer has begun."""
     assert count_file_versions(tmp_path / "none") == 0
 
 

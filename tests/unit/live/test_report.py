@@ -18,7 +18,7 @@ from live.blame import caused_by_us
 from live.journey import Journey
 from live.report import Failure, LiveReaderTally, LiveReport, LiveServiceTally, LiveWriterTally, TimeTravel, tell
 from live.tally import completed_twice, late_compactions, tallies
-from tests.support.daemon.run_bodies import NOON, a_run_told
+from tests.support.daemon.answers import NOON, a_run_told
 
 GOOD = LiveReport(
     table_type="mor",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.format_demo import Processes, Progress
+from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.formats.directory.reader import read_snapshot
 from lakewarden.demo.reader import TableRows
-from lakewarden.demo.run import TableInFolder
 
 TABLE_OPTIONS: Mapping[str, Any] = {
     "quiet_for": "3s",
@@ -22,8 +21,8 @@ TABLE_OPTIONS: Mapping[str, Any] = {
 """What takes hours or days on a production table takes seconds here. No late row comes after `restore_horizon`."""
 
 
-class DirectoryDemo(TableInFolder):
-    """Fulfils `FormatDemo`."""
+class DirectoryDemo(FormatDemo):
+    """Files without a hook."""
 
     format = "directory"
     services: Mapping[str, Any] = {
@@ -45,9 +44,9 @@ class DirectoryDemo(TableInFolder):
         """Return the folder of the files."""
         return directory / "landing" / TABLE
 
-    def prepare(self, processes: Processes, _progress: Progress) -> Mapping[str, Any]:
+    def entry(self, table: Path, _start_zookeeper: Callable[[], str]) -> Mapping[str, Any]:
         """Return the table's entry in the configuration. Its cadence is short, for no hook tells of a file."""
-        return {"format": self.format, "path": str(processes.table), "poll": "1s", "options": dict(TABLE_OPTIONS)}
+        return {"format": self.format, "path": str(table), "poll": "1s", "options": dict(TABLE_OPTIONS)}
 
     def read(self, directory: Path) -> TableRows:
         """Return the rows, as pyarrow reads them."""

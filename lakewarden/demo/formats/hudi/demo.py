@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.format_demo import Processes, Progress
+from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.formats.hudi.reader import read_snapshot
 from lakewarden.demo.reader import TableRows
-from lakewarden.demo.run import START_SECONDS
 
 # The files in a table's folder, counted from outside.
 
@@ -29,14 +28,8 @@ def count_file_versions(table: Path) -> int:
     return count
 
 
-def table_entry(table: Path, *, zookeeper: str) -> dict[str, Any]:
-    """Return the table's entry in the configuration. Hooks cause the observations; the cadence covers lost hooks."""
-    lock = {"provider": "zookeeper", "url": zookeeper, "base_path": "/hudi", "lock_key": TABLE}
-    return {"format": "hudi", "path": str(table), "poll": "10s", "options": {"lock": lock}}
-
-
-class HudiDemo:
-    """Fulfils `FormatDemo`."""
+class HudiDemo(FormatDemo):
+    """Its hooks cause the observations. The cadence covers lost hooks."""
 
     format = "hudi"
     services: Mapping[str, Any] = {
@@ -53,23 +46,10 @@ class HudiDemo:
         """Return the folder of the table's files."""
         return directory / "table"
 
-    def prepare(self, processes: Processes, progress: Progress) -> Mapping[str, Any]:
+    def entry(self, table: Path, start_zookeeper: Callable[[], str]) -> Mapping[str, Any]:
         """Start the lock service and return the table's entry in the configuration."""
-        zookeeper = processes.start_zookeeper()
-        progress.watch("starting ZooKeeper", until=lambda _: zookeeper.ready(), at_most=START_SECONDS)
-        return table_entry(processes.table, zookeeper=zookeeper.address)
-
-    def settings(self, directory: Path) -> Mapping[str, Any]:
-        """Return nothing: the table's entry is enough."""
-        return {}
-
-    def writer_arguments(self, directory: Path) -> Sequence[str]:
-        """Return the writer's arguments that name the table."""
-        return ("--path", str(self.folder(directory)), "--table", TABLE)
-
-    def reader_arguments(self, directory: Path) -> Sequence[str]:
-        """Return the reader's arguments that name the table."""
-        return ("--path", str(self.folder(directory)))
+        lock = {"provider": "zookeeper", "url": start_zookeeper(), "base_path": "/hudi", "lock_key": TABLE}
+        return {"format": self.format, "path": str(table), "poll": "10s", "options": {"lock": lock}}
 
     def read(self, directory: Path) -> TableRows:
         """Return the table's rows, as hudi-rs reads them."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.format_demo import Processes, Progress
+from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.formats.iceberg.reader import open_folder, read_snapshot
 from lakewarden.demo.reader import TableRows
 
@@ -23,8 +23,8 @@ def count_data_files(table: Path) -> int:
 NAMESPACE = "shop"
 
 
-class IcebergDemo:
-    """Fulfils `FormatDemo`. Everything that takes hours or days on a production table takes seconds here."""
+class IcebergDemo(FormatDemo):
+    """Everything that takes hours or days on a production table takes seconds here."""
 
     format = "iceberg"
     services: Mapping[str, Any] = {
@@ -50,23 +50,15 @@ class IcebergDemo:
         """Return the folder in which the catalog puts the table."""
         return directory / "warehouse" / NAMESPACE / TABLE
 
-    def prepare(self, processes: Processes, _progress: Progress) -> Mapping[str, Any]:
+    def entry(self, table: Path, _start_zookeeper: Callable[[], str]) -> Mapping[str, Any]:
         """Return the table's entry in the configuration. Its cadence is short, for no hook tells of a commit."""
         options = {"longest_outage": "20s", "quiet_for": "10s", "quiet_intervals": 2, "distance": "5s"}
-        return {"format": self.format, "path": str(processes.table), "poll": "1s", "options": options}
-
-    def settings(self, directory: Path) -> Mapping[str, Any]:
-        """Return nothing: the table's entry is enough."""
-        return {}
+        return {"format": self.format, "path": str(table), "poll": "1s", "options": options}
 
     def writer_arguments(self, directory: Path) -> Sequence[str]:
         """Return the writer's arguments that name the table."""
         catalog = {"type": "hadoop", "warehouse": str(directory / "warehouse")}
         return ("--table", f"lake.{NAMESPACE}.{TABLE}", "--catalog", json.dumps(catalog))
-
-    def reader_arguments(self, directory: Path) -> Sequence[str]:
-        """Return the reader's arguments that name the table."""
-        return ("--path", str(self.folder(directory)))
 
     def read(self, directory: Path) -> TableRows:
         """Return the table's rows, as pyiceberg reads them."""

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.format_demo import Processes, Progress
+from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.formats.paimon.reader import count_data_files, read_snapshot
 from lakewarden.demo.formats.paimon.writer import Core
 from lakewarden.demo.reader import TableRows
-from lakewarden.demo.run import TableInFolder
 
 DATABASE = "shop"
 _EXPIRED_EVERY = 4
 """So many commits of the writer bring a partition that is long past."""
 
 
-class PaimonDemo(TableInFolder):
-    """Fulfils `FormatDemo`."""
+class PaimonDemo(FormatDemo):
+    """The writer also leaves partitions that are long past, for ttl."""
 
     format = "paimon"
     services: Mapping[str, Any] = {
@@ -54,10 +53,10 @@ class PaimonDemo(TableInFolder):
         """Return the writer's arguments. It also writes into days that are long past, which are done, and expire."""
         return (*super().writer_arguments(directory), "--expired-every", str(_EXPIRED_EVERY))
 
-    def prepare(self, processes: Processes, _progress: Progress) -> Mapping[str, Any]:
+    def entry(self, table: Path, _start_zookeeper: Callable[[], str]) -> Mapping[str, Any]:
         """Return the table's entry in the configuration. Its cadence is short, for no hook tells of a commit."""
         options = {"longest_outage": "10s"}
-        return {"format": self.format, "path": str(processes.table), "poll": "1s", "options": options}
+        return {"format": self.format, "path": str(table), "poll": "1s", "options": options}
 
     def read(self, directory: Path) -> TableRows:
         """Return the table's rows, as Paimon's own reader reads them. Raises RuntimeError with the error of Paimon."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.planners.formats.by_path import NamedByPath
@@ -26,9 +26,7 @@ from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import (
-    NOTHING_MEASURED,
     Contradiction,
-    Measured,
     Observation,
     Sign,
     Storage,
@@ -157,7 +155,7 @@ class DirectoryFormat(NamedByPath):
         )
 
     def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+        self, table: Table, *, engine: WriterEngine, hook_url: str, lock_held: timedelta | None = None
     ) -> Sequence[WriterOption]:
         """Return what lets one side alone write the markers."""
         return writer_options(table, engine=engine)

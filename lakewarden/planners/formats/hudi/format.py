@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,8 @@ from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import (
-    NOTHING_MEASURED,
     Contradiction,
     Listing,
-    Measured,
     Observation,
     Sign,
     Storage,
@@ -184,10 +182,10 @@ class HudiFormat:
         return as_found(table, identifier)
 
     def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+        self, table: Table, *, engine: WriterEngine, hook_url: str, lock_held: timedelta | None = None
     ) -> Sequence[WriterOption]:
         """Return the options for the lock, multi-writer mode, the commit callback, and Lakewarden's services."""
-        return writer_options(table, engine=engine, hook_url=hook_url, measured=measured)
+        return writer_options(table, engine=engine, hook_url=hook_url, lock_held=lock_held)
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return the version of the properties file, and the stamp of the timeline's folder that they name."""

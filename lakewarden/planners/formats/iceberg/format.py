@@ -37,10 +37,8 @@ from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import (
-    NOTHING_MEASURED,
     Contradiction,
     Listing,
-    Measured,
     Observation,
     Sign,
     Storage,
@@ -171,7 +169,7 @@ class IcebergFormat:
         return table
 
     def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+        self, table: Table, *, engine: WriterEngine, hook_url: str, lock_held: timedelta | None = None
     ) -> Sequence[WriterOption]:
         """Return the options with which a writer can commit beside Lakewarden, and the options that report its
         commits.

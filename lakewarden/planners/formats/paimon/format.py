@@ -43,10 +43,8 @@ from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import (
-    NOTHING_MEASURED,
     Contradiction,
     Listing,
-    Measured,
     Observation,
     Sign,
     Storage,
@@ -152,7 +150,7 @@ class PaimonFormat(NamedByPath):
         return shared_name(settings, identifier)
 
     def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+        self, table: Table, *, engine: WriterEngine, hook_url: str, lock_held: timedelta | None = None
     ) -> Sequence[WriterOption]:
         """Return what hands the compaction over to Lakewarden, and announces partitions that are done."""
         return writer_options(table, engine=engine, hook_url=hook_url)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.planners.formats.by_path import NamedByPath
@@ -13,10 +13,8 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker, TableIdentity, TableView, WriterActivity
 from lakewarden.planners.ports import (
     FLINK,
-    NOTHING_MEASURED,
     SPARK,
     Contradiction,
-    Measured,
     Observation,
     Sign,
     Storage,
@@ -79,7 +77,7 @@ class FakeFormat(NamedByPath):
         return f"catalog://{catalog}/{identifier}"
 
     def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+        self, table: Table, *, engine: WriterEngine, hook_url: str, lock_held: timedelta | None = None
     ) -> Sequence[WriterOption]:
         """Return the options with the hook of a fake writer and with the services that it leaves to Lakewarden.
 

@@ -12,7 +12,6 @@ from faults.formats.trial import FormatTrial
 from faults.trials.trial_setup import SPARK
 from lakewarden.demo.daemon import merged
 from lakewarden.demo.environment import Environment
-from lakewarden.demo.formats.hudi.demo import table_entry
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.loading import load
 
@@ -29,7 +28,7 @@ def test_the_table_is_one_that_the_daemon_takes(trial: FormatTrial, tmp_path: Pa
     """
     environment = Environment(tmp_path, trial.format_demo)
     if trial.format_demo.format == "hudi":  # its own entry waits for a ZooKeeper
-        entry = table_entry(environment.table, zookeeper="127.0.0.1:2181")
+        entry = dict(trial.format_demo.entry(environment.table, lambda: "127.0.0.1:2181"))
     else:
         entry = dict(trial.table_entry(environment, lambda true, otherwise: None))
     own = trial.format_demo.settings(tmp_path)

@@ -29,7 +29,7 @@ from live.hudi.several.shops import WARM_DAYS, sales
 from live.hudi.several.timeline_watcher import Seen, Sighting, TimelineWatcher, instants, unmerged_peak
 from live.hudi.several.writer_specs import VERSIONS, second_opinion, writer_specs
 from live.report import LiveReaderTally, LiveServiceTally, LiveWriterTally, TimeTravel, tell
-from tests.support.daemon.run_bodies import NOON, a_run_told
+from tests.support.daemon.answers import NOON, a_run_told
 from tests.support.hudi.hudi_bundles import HUDI_BUNDLES
 
 # The report on several writers: conflicts between the writers do not count, and everything else is a shortcoming.

@@ -14,7 +14,7 @@ from lakewarden.service.config.loading import load
 from live.iceberg.catalog_demo import TABLE_OPTIONS
 from live.iceberg.orphan_files import AGE, OrphanFiles, leave
 from live.iceberg.policies import policies
-from tests.support.daemon.run_bodies import a_run_told
+from tests.support.daemon.answers import a_run_told
 
 
 def test_every_service_of_the_format_is_asked_for(tmp_path: Path) -> None:

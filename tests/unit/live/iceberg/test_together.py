@@ -31,7 +31,7 @@ from live.iceberg.together.streams import RENAMED_BEFORE, appended, deletes, pub
 from live.iceberg.together.tables import BRANCH, Name, create, identifier, open_catalog
 from live.iceberg.travel import acknowledged_by, begun_by, travel
 from live.report import LiveReaderTally, LiveServiceTally, LiveWriterTally, TimeTravel, tell
-from tests.support.daemon.run_bodies import NOON, a_run_told
+from tests.support.daemon.answers import NOON, a_run_told
 
 GOOD = TogetherReport(
     table_type="merge-on-read",

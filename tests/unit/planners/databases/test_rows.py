@@ -9,28 +9,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from lakewarden.planners.databases.failures import Failure, failure_of
 from lakewarden.planners.databases.rows import CatalogRows, RowErrors
 from lakewarden.planners.formats.paimon.catalogs.settings import JdbcCatalog
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-
-# What the errors of databases mean for a catalog: a wrong address, a wrong login, a damaged file, or no answer.
-
-
-def raised_by(file: Path) -> sa.exc.DBAPIError:
-    with pytest.raises(sa.exc.DBAPIError) as raised, sa.create_engine(f"sqlite:///{file}").connect() as connection:
-        connection.execute(sa.text("SELECT * FROM paimon_tables"))
-    return raised.value
-
-
-def test_a_missing_table_a_damaged_file_and_a_missing_folder_are_told_apart(tmp_path: Path) -> None:
-    """Only the last one may be gone by the next request."""
-    sqlite3.connect(tmp_path / "empty.db").close()
-    (tmp_path / "damaged.db").write_bytes(b"no database at all" * 100)
-    assert failure_of(raised_by(tmp_path / "empty.db"))[0] is Failure.NO_SUCH_TABLE
-    assert failure_of(raised_by(tmp_path / "damaged.db"))[0] is Failure.DAMAGED
-    assert failure_of(raised_by(tmp_path / "none" / "c.db"))[0] is Failure.NO_ANSWER
-
 
 ALL = sa.text("SELECT name FROM things WHERE kind = :kind ORDER BY name")
 
@@ -42,7 +23,7 @@ class FormatsOwnError(TemporaryError):
 def rows_of(file: Path) -> CatalogRows:
     settings = JdbcCatalog(type="jdbc", uri=f"jdbc:sqlite:{file}", warehouse="/lake")
     return CatalogRows(
-        "lake", settings, table="things", errors=RowErrors(correct="look at it", unreachable=FormatsOwnError)
+        "lake", settings, table="things", errors=RowErrors(correct="look at it", unanswered=FormatsOwnError)
     )
 
 
@@ -56,22 +37,15 @@ def test_the_rows_that_a_statement_finds_are_told(tmp_path: Path) -> None:
     assert rows_of(file).select(ALL, kind="a") == [{"name": "one"}, {"name": "three"}]
 
 
-def test_a_database_without_the_table_is_for_a_person_with_the_remedy_of_the_format(tmp_path: Path) -> None:
-    """The message names the catalog and the table."""
-    with closing(sqlite3.connect(tmp_path / "catalog.db")) as database:
-        database.execute("CREATE TABLE others (name TEXT)")
+def test_what_cannot_be_read_is_for_a_person_or_the_formats_own_error(tmp_path: Path) -> None:
+    """The message names the catalog and the table, with the remedy of the format. Only a database without an answer may
+    have one later.
+    """
+    sqlite3.connect(tmp_path / "empty.db").close()
+    (tmp_path / "damaged.db").write_bytes(b"no database at all, but long enough for its header" * 100)
     with pytest.raises(PermanentError, match=r"catalog lake has no table things: look at it"):
-        rows_of(tmp_path / "catalog.db").select(ALL, kind="a")
-
-
-def test_no_answer_is_the_formats_own_error(tmp_path: Path) -> None:
-    """So that the format can tell it from others."""
+        rows_of(tmp_path / "empty.db").select(ALL, kind="a")
+    with pytest.raises(PermanentError, match="is damaged: restore it from a backup"):
+        rows_of(tmp_path / "damaged.db").select(ALL, kind="a")
     with pytest.raises(FormatsOwnError, match="the catalog lake does not answer"):
         rows_of(tmp_path / "none" / "catalog.db").select(ALL, kind="a")
-
-
-def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
-    """It is for a person."""
-    (tmp_path / "catalog.db").write_bytes(b"no database at all, but long enough for its header" * 100)
-    with pytest.raises(PermanentError, match="is damaged: restore it from a backup"):
-        rows_of(tmp_path / "catalog.db").select(ALL, kind="a")

@@ -112,14 +112,6 @@ def test_of_two_writers_the_one_with_another_key_is_found() -> None:
     assert found.verdict is ProofState.DISPROVED
 
 
-def test_a_commit_whose_lock_is_still_held_is_none_without_it() -> None:
-    """A commit is completed while the lock is held. The observation may come before the release."""
-    first = learned(seen("00000001", before=counted(3)))
-    held = counted(3, held=True)
-
-    assert learned(seen("00000001", "00000002", before=held), first).verdict is ProofState.UNKNOWN
-
-
 def test_a_commit_that_is_seen_before_its_lock_is_let_go_counts_when_it_is() -> None:
     """Writers of releases before 1.1 hold the lock on for a while, and are observed four times a second. None of their
     commits was ever counted.

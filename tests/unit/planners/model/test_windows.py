@@ -92,12 +92,3 @@ def test_coming_again_at_the_next_start_misses_nothing(window: Window, moment: d
     steps = int((start - moment) / timedelta(minutes=17))
     assert not any(window.contains(moment + step * timedelta(minutes=17)) for step in range(min(steps, 700)))
     assert not window.contains(start - timedelta(microseconds=1))
-
-
-@given(window=_windows, moment=_moments)
-def test_two_zones_that_show_the_same_moment_agree(window: Window, moment: datetime) -> None:
-    """A window depends on the moment, not on the zone in which it is written."""
-    elsewhere = moment.astimezone(ZoneInfo("Pacific/Auckland"))
-
-    assert window.contains(elsewhere) == window.contains(moment)
-    assert window.next_start(elsewhere) == window.next_start(moment)

@@ -357,8 +357,3 @@ def test_nothing_outside_of_the_roots_is_asked_for(lake: Path, elsewhere: str) -
     ):
         with pytest.raises(PermanentError, match="lies outside of the roots"):
             ask()
-
-
-def test_without_roots_every_place_is_allowed(lake: Path) -> None:
-    """As the default is."""
-    assert Storages().of(f"{lake}2/t").read(f"{lake}2/t/file") == b"lake2"

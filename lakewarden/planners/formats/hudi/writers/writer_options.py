@@ -19,7 +19,7 @@ from lakewarden.planners.hooks import At, CommitHook, Hint, HookKey, HookReader,
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Scheduling, Table
-from lakewarden.planners.ports import FLINK, NOTHING_MEASURED, SPARK, Measured, WriterEngine, WriterOption
+from lakewarden.planners.ports import FLINK, SPARK, WriterEngine, WriterOption
 from lakewarden.planners.settings import format_duration
 from lakewarden.planners.storage.locations import spelled_location
 
@@ -37,7 +37,7 @@ ENGINES = (SPARK, FLINK, STREAMER)
 
 
 def writer_options(
-    table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+    table: Table, *, engine: WriterEngine, hook_url: str, lock_held: timedelta | None = None
 ) -> tuple[WriterOption, ...]:
     """Return the options. Those with the same reason are beside each other.
 
@@ -45,10 +45,10 @@ def writer_options(
     without a named lock.
     """
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
-    shared = _shared(table, options, engine, measured.lock_held)
+    shared = _shared(table, options, engine, lock_held)
     return tuple(
         WriterOption(key=key, value=value, why=why, shared=key in shared)
-        for why, keys in _groups(table, options, engine, hook_url, measured.lock_held)
+        for why, keys in _groups(table, options, engine, hook_url, lock_held)
         for key, value in keys.items()
     )
 

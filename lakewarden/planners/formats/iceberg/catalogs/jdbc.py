@@ -24,9 +24,7 @@ _ROW = sa.text(
 )
 _ROWS = sa.text(f"SELECT * FROM {_TABLE} WHERE catalog_name = :catalog")  # noqa: S608 - a constant
 _NAMES = sa.text(f"SELECT DISTINCT catalog_name FROM {_TABLE}")  # noqa: S608 - a constant
-_ERRORS = RowErrors(
-    correct="correct its uri", busy=UnansweredError, login_refused=LoginRefusedError, unreachable=UnansweredError
-)
+_ERRORS = RowErrors(correct="correct its uri", login_refused=LoginRefusedError, unanswered=UnansweredError)
 
 
 class JdbcRows:

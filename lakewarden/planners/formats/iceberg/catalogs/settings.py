@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple, assert_never
 
 from pydantic import Field, field_validator, model_validator
 
-from lakewarden.planners.databases.addresses import JDBC_URIS
+from lakewarden.planners.databases import JDBC_URIS
 from lakewarden.planners.metastores import URIS
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.settings import Duration, Settings, Within

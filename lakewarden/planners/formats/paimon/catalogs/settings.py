@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import Field, field_validator
 
-from lakewarden.planners.databases.addresses import JDBC_URIS
+from lakewarden.planners.databases import JDBC_URIS
 from lakewarden.planners.metastores import URIS
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import Duration, Settings, Within

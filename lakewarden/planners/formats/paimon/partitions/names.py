@@ -133,8 +133,6 @@ def times_by(own: PartitionTimeOptions, table: PartitionOptions) -> PartitionTim
     """Return how the times of partitions are read. Raises ValueError for a formatter of the table that is not read
     here.
     """
-    if own.columns:
-        return own
     formatter = own.timestamp_formatter or table.timestamp_formatter
     if formatter is not None:
         time_pattern(formatter)

@@ -24,8 +24,4 @@ def test_data_files_are_those_below_a_bucket_and_snapshots_those_with_a_number(t
         (tmp_path / name).write_bytes(b"")
     assert count_data_files(tmp_path) == 3
     assert count_snapshots(tmp_path) == 2
-
-
-def test_a_table_that_is_not_there_yet_has_none(tmp_path: Path) -> None:
-    """The demo counts before the writer has made the table."""
     assert count_data_files(tmp_path / "none") == count_snapshots(tmp_path / "none") == 0

@@ -84,7 +84,7 @@ def test_a_name_that_tells_no_time_never_expires(tmp_path: Path) -> None:
     [
         ("dt=10-03-26", {}),
         ("dt=0001-01-01", {}),
-        ("year=26/month=3/day=1", {"columns": ("year", "month", "day")}),
+        ("year=26/month=3/day=1", {"timestamp_pattern": "$year-$month-$day"}),
     ],
 )
 def test_a_year_without_four_digits_never_expires(tmp_path: Path, name: str, options: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ def test_every_trigger_says_all_that_it_asks_for(trigger: Trigger) -> None:
     [
         (NumCommits(at_least=5), "5 commits since the last one"),
         (NumCommits(at_least=1), "1 commit since the last one"),
-        (NumRewrites(at_least=1), "a compaction or clustering since the last one"),
+        (NumRewrites(at_least=1), "1 compaction or clustering since the last one"),
         (LogBytes(at_least=2**30), "1GiB of log files in a file group"),
         (
             AnyOf(

@@ -35,7 +35,6 @@ def test_the_defaults_are_flinks() -> None:
         ({"success_file_name": "_a/b"}, "no name of a hidden file"),
         ({"success_file_name": ".."}, "no name of a hidden file"),
         ({"success_file_name": "_" * 256}, "255 bytes"),
-        ({"columns": ["y"], "timestamp_pattern": "$y"}, "two ways"),
         ({"timestamp_formatter": "yyyyMM"}, "names no day"),
         ({"timestamp_formatter": "yyyy-MM-dd'T"}, "a quote without its end"),
         ({"timestamp_formatter": "yy-MM-dd"}, "the century open"),

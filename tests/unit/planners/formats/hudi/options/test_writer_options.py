@@ -15,7 +15,7 @@ from lakewarden.planners.formats.hudi.options.table_options import Buckets, Hudi
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Scheduling, Table, TableId
-from lakewarden.planners.ports import FLINK, SPARK, Measured, WriterEngine
+from lakewarden.planners.ports import FLINK, SPARK, WriterEngine
 from lakewarden.planners.triggers import NumCommits
 
 HOOK = "http://lakewarden:8080/v1/hooks/hudi"
@@ -31,7 +31,7 @@ def _table(*services: Service, schedule: Scheduling = Scheduling.DAEMON, options
 
 
 def _set(table: Table, engine: WriterEngine = SPARK, worst_hold: timedelta | None = None) -> Mapping[str, str]:
-    found = HUDI.writer_options(table, engine=engine, hook_url=HOOK, measured=Measured(lock_held=worst_hold))
+    found = HUDI.writer_options(table, engine=engine, hook_url=HOOK, lock_held=worst_hold)
     assert len({option.key for option in found}) == len(found)
     assert all(option.why for option in found)
     return {option.key: option.value for option in found}
