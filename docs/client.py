@@ -26,8 +26,6 @@ Schema = Mapping[str, Any]
 _WRITTEN = "Written by `python -m docs.client` from `docs/openapi.json`. Do not edit."
 _WIDTH = 114
 _NULL = {"type": "null"}
-_HANDLED_HEADERS = {"if-none-match"}
-"""Headers of caches. The client keeps no answers."""
 
 
 def modules() -> Mapping[Path, str]:
@@ -115,7 +113,7 @@ def _operations(document: Schema) -> str:
 def _method(method: str, path: str, operation: Schema, document: Schema) -> Iterator[str]:
     """Yield the method of an operation. If it answers with a page, yield the method that reads all pages too."""
     name, kind = operation["operationId"], answer_of(operation)
-    parameters = [one for one in operation.get("parameters", ()) if one["name"].lower() not in _HANDLED_HEADERS]
+    parameters = operation.get("parameters", ())
     content = operation.get("requestBody", {}).get("content", {})
     body = next((_type(known["schema"], "bodies.") for known in content.values()), None)
     sent = [f'"{method}"', _path(path)]

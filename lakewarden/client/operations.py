@@ -183,9 +183,8 @@ class Operations(Transport):
     def run_log(self, run: str, *, after: int | None = None, limit: int | None = None) -> bodies.LogPage:
         """Return what the worker and its JVM wrote during a run, the oldest line first.
 
-        With `Accept: text/plain` the answer is text, and with `application/x-ndjson` a JSON object a line.
-        `after` is the number of the last line that is known. The log is on the disk of the replica that carried
-        out the run. Another replica passes the request on.
+        With `Accept: text/plain` the answer is text. `after` is the number of the last line that is known. The
+        log is on the disk of the replica that carried out the run. Another replica passes the request on.
         """
         return self._call(
             "GET", f"/v1/runs/{self._quoted(run)}/log", query={"after": after, "limit": limit}, answer=bodies.LogPage

@@ -14,7 +14,6 @@ from fastapi.routing import APIRoute
 from lakewarden.service.http.access.callers import KEY_HEADER
 from lakewarden.service.http.access.roles import is_open
 from lakewarden.service.http.errors import PROBLEM, ProblemBody
-from lakewarden.service.http.live.etags import IF_NONE_MATCH, NOT_MODIFIED, is_tagged
 from lakewarden.service.model.problems import MEDIA_TYPE, REFUSALS, problem
 
 _IN_PATH = re.compile(r"\{(\w+)\}")
@@ -75,13 +74,10 @@ def _described(app: FastAPI) -> dict[str, Any]:
     components["responses"] = {_name(status): _shared(status) for status in _everywhere()}
     components["securitySchemes"] = _SCHEMES
     for path, methods in made["paths"].items():
-        for method, operation in methods.items():
+        for operation in methods.values():
             below = path.strip("/").removeprefix("v1/")
             operation["tags"] = ["services" if "/services/" in path else below.partition("/")[0]]
             _with_parameters(operation, path)
-            if is_tagged(path, method):
-                operation["parameters"].append(dict(IF_NONE_MATCH))
-                operation["responses"]["304"] = dict(NOT_MODIFIED)
     for operation in _operations(made):
         _with_problems(operation)
         if not is_open(operation):

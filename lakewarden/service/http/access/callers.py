@@ -36,6 +36,10 @@ Count = Callable[[str, str], None]
 """Counts one refusal of a port, by its kind."""
 
 
+def uncounted(*_refusal: str) -> None:
+    """Count no refusal."""
+
+
 def client_of(scope: Scope) -> str:
     """Return the address of the client of a request. Empty if it is not known."""
     return str((scope.get("client") or ("",))[0])

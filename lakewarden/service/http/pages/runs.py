@@ -8,21 +8,19 @@ from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
-from markupsafe import Markup
 
 from lakewarden.executors.pool.listening import LogLine
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError
-from lakewarden.service.http.live.etags import LiveRuns
 from lakewarden.service.http.pages.answer import Rendering, address
 from lakewarden.service.http.query.lists import runs_of
-from lakewarden.service.http.registered import run_for
+from lakewarden.service.http.registered import run_bodies, run_for
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.event_log import written_out
-from lakewarden.service.reporting.run_pictures import steps_drawn
 
 _ROWS = 100
 _LOG_LINES = 200
@@ -46,7 +44,7 @@ class StepShown:
     state: str
 
 
-def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: LiveRuns) -> None:
+def add_run_pages(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Rendering) -> None:
     """Add the pages."""
 
     @app.get("/runs", include_in_schema=False, openapi_extra=needs(Role.VIEWER))
@@ -91,8 +89,8 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
     def run(run: str, request: Request) -> HTMLResponse:
         """Return the page of one run."""
         record = run_for(plane, run, caller_of(request))
-        body = live.body(record)
-        lines, picture = plane.end_of_run_log(record.id, limit=_LOG_LINES), steps_drawn(record)
+        [body] = run_bodies(plane, [record], now=clock.now())
+        lines = plane.end_of_run_log(record.id, limit=_LOG_LINES)
         return rendering.page(
             request,
             "run",
@@ -100,7 +98,6 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
             run=record,
             told=body,
             steps=steps(record),
-            picture=None if picture is None else Markup(picture),  # noqa: S704 - it has no text of others
             roles=Role,
             log=None if lines is None else log_shown(lines),
             earlier_lines=lines[0].number - 1 if lines else 0,

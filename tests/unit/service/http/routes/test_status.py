@@ -126,6 +126,7 @@ def test_a_table_is_shown_with_its_decisions_and_their_reasons(served: ServedDae
     assert table["services"]["compaction"] == {
         "decision": {
             "decision": "NotDue",
+            "code": "trigger_not_reached",
             "reason": "3 of 1000 commits since the last one",
             "remedy": None,
             "again_at": None,
