@@ -61,12 +61,12 @@ def init(
     need_server()
     from lakewarden.service.commands.first_file import first_file, known_options, sound_file  # noqa: PLC0415
     from lakewarden.service.commands.places import found_at, unopened  # noqa: PLC0415
-    from lakewarden.service.commands.report import kept_by_cleans, options_in_catalogs, over  # noqa: PLC0415
+    from lakewarden.service.commands.report import kept_by_cleans  # noqa: PLC0415
 
     by_place = {place: found_at(place, exclude=exclude or (), err=sys.stderr) for place in dict.fromkeys(places)}
     all_tables = [table for tables in by_place.values() for table in tables]
     kept = kept_by_cleans(all_tables)
-    options = over(options_in_catalogs(by_place, err=sys.stderr), known_options(defaults, os.environ))
+    options = known_options(defaults, os.environ)
     write = partial(first_file, by_place, exclude=exclude or (), kept=kept, unopened=unopened(all_tables))
     text = sound_file(write, options, file=output or CONFIG)
     try:

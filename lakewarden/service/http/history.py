@@ -133,8 +133,8 @@ def add_history(app: FastAPI, plane: ControlPlane) -> None:
     ) -> LogPage | Response:
         """Return what the worker and its JVM wrote during a run, the oldest line first.
 
-        With `Accept: text/plain` the answer is text. `after` is the number of the last line that is known. The log is on
-        the disk of the replica that carried out the run. Another replica passes the request on.
+        With `Accept: text/plain` the answer is text. `after` is the number of the last line that is known. The log
+        is on the disk of the replica that carried out the run. Another replica passes the request on.
         """
         lines = log_of(plane, run_for(plane, run, caller_of(request)), after=after, limit=limit + 1)
         page = lines[:limit]

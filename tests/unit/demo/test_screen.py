@@ -41,7 +41,7 @@ def run(state: str, **changes: object) -> RunBody:
 
 
 def table(decision: str, reason: str) -> TableBody:
-    decided = DecisionBody(decision=decision, reason=reason, remedy=None, again_at=None)
+    decided = DecisionBody(code="due", decision=decision, reason=reason, remedy=None, again_at=None)
     return TableBody(
         id="orders",
         format="hudi",

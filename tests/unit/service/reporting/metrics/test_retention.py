@@ -8,8 +8,8 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.reporting.metrics.measured import measured
 from lakewarden.service.reporting.metrics.table_figures import seen_in
+from lakewarden.service.reporting.metrics.table_limit import measured
 from tests.support.hudi.hudi_look import made
 
 

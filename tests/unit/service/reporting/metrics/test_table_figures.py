@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.reporting.metrics.measured import measured
 from lakewarden.service.reporting.metrics.table_figures import seen_in
+from lakewarden.service.reporting.metrics.table_limit import measured
 from tests.support.iceberg.iceberg_look import look, registered
 from tests.support.iceberg.iceberg_table import IcebergTable
 from tests.support.paimon.paimon_look import view_of as paimon_view
