@@ -139,21 +139,13 @@ def doctor(
     """Check what works from here: store, JVM, jars, clock, ports, catalogs, locks and tables. It changes nothing.
 
     With a TABLE, print what the daemon has proved of it: lock, heartbeats, hook, that no other program serves it, and
-    more. If no daemon answers, it is what one look at the table of the configuration proves. The exit code is 1 if
-    something is wrong, or not proved of the TABLE.
+    more. The exit code is 1 if something is wrong, or not proved of the TABLE.
     """
     need_server()
     if table is not None:
-        from lakewarden.client import DaemonAwayError  # noqa: PLC0415
-        from lakewarden.service.commands.doctor import prove_here, prove_table  # noqa: PLC0415
+        from lakewarden.service.commands.doctor import prove_table  # noqa: PLC0415
 
-        try:
-            return prove_table(client_of(url, key_file), table, as_json=as_json, out=sys.stdout)
-        except DaemonAwayError:
-            code = prove_here(config, table, as_json=as_json, out=sys.stdout)
-            if code is None:
-                raise
-            return code
+        return prove_table(client_of(url, key_file), table, as_json=as_json, out=sys.stdout)
     from lakewarden.service.commands.doctor import doctor as check_all  # noqa: PLC0415
 
     return check_all(config, as_json=as_json, out=sys.stdout)

@@ -23,17 +23,13 @@ def explain_table(client: Client, table: str, *, at: str | None = None, as_json:
     if as_json:
         print(as_written(answer), file=out)
     elif at is None:
-        print(written_out(explained(answer, client)), file=out)
+        print(written_out(_read(TableExplanation, answer, client)), file=out)
     else:
         print(past_written_out(_read(PastExplanation, answer, client)), file=out)
 
 
-def explained(answer: Mapping[str, Any], client: Client) -> TableExplanation:
-    """Return the answer as an explanation that can be printed. Raises StrangeError if it is of another version."""
-    return _read(TableExplanation, answer, client)
-
-
 def _read(kind: type[_Explanation], answer: Mapping[str, Any], client: Client) -> _Explanation:
+    """Return the answer as an explanation that can be printed. Raises StrangeError if it is of another version."""
     try:
         return kind.model_validate(printable_values(answer))
     except ValidationError as strange:

@@ -52,11 +52,6 @@ def written_out(explanation: TableExplanation) -> str:
     return "\n".join(parts)
 
 
-def service_written_out(explanation: TableExplanation, service: str) -> str:
-    """Return the explanation of one service of the table as text, without a line break at its end."""
-    return _aligned(_service(service, explanation))
-
-
 def _aligned(lines: _Lines) -> str:
     return "\n".join(f"  {about:<{_WIDTH}}{printable(says)}".rstrip() for about, says in lines)
 

@@ -103,14 +103,9 @@ def test_a_moment_to_come_cannot_be_explained(served: ServedDaemon) -> None:
 
 
 @pytest.fixture
-def served(make_served: Callable[..., ServedDaemon], tmp_path: Path) -> ServedDaemon:
+def served(start_served: Callable[..., ServedDaemon], tmp_path: Path) -> ServedDaemon:
     """Return a running daemon with a folder for the logs of runs."""
-    served = make_served(run_logs=RunLogs(tmp_path / "logs", each=16384, total=2**20))
-    for _ in range(3):
-        served.lake.write()
-    served.start()
-    served.look()
-    return served
+    return start_served(run_logs=RunLogs(tmp_path / "logs", each=16384, total=2**20))
 
 
 def _ended_run(served: ServedDaemon) -> RunId:

@@ -193,16 +193,3 @@ def test_a_tables_trouble_is_shown_and_is_its_own(served: ServedDaemon) -> None:
 
     assert table["failure"]
     assert table["services"]["clean"]["decision"]["decision"] == "Blocked"
-
-
-def test_an_unknown_table_is_not_found(served: ServedDaemon) -> None:
-    """Errors have one shape, with a code for programs and a sentence for people."""
-    answer = served.api.get("/v1/tables/nope")
-    assert answer.json() == {
-        "type": "urn:lakewarden:problem:not_found",
-        "title": "Not found",
-        "status": 404,
-        "detail": "no table 'nope' is registered",
-        "instance": "/v1/tables/nope",
-        "code": "not_found",
-    }
