@@ -116,7 +116,7 @@ def _of_writers(writers: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     return {
         "last_commit_at": writers["last_commit_at"],
-        "writes_in_flight": [writer["time"] for writer in writers["in_flight"]],
+        "writes_in_flight": [writer["instant"] for writer in writers["in_flight"]],
         "failed_writes": [f"{writer['at']} {writer['reason']}" for writer in writers["failures"]],
     }
 

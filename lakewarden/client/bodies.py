@@ -875,7 +875,7 @@ class TableBody(TypedDict):
     services: dict[str, ServiceBody]
     version: str | None
     warnings: list[str]
-    writers: WritersBody | None
+    writers: WritersExplanation | None
 
 
 class TableExplanation(TypedDict):
@@ -992,19 +992,6 @@ class WriterOptionsBody(TypedDict):
     ours: list[str]
     table: str
     worst_lock_hold_seconds: float | None
-
-
-class WritersBody(TypedDict):
-    """What the writers of the table are doing, and which of their writes failed.
-
-    `non_blocking`: the writers check no conflicts, and compaction waits for none of them.
-    """
-
-    failures: list[WriteFailureExplanation]
-    in_flight: list[EntryBody]
-    last_commit_at: str | None
-    non_blocking: bool
-    usual_interval_seconds: float | None
 
 
 class WritersExplanation(TypedDict):

@@ -140,6 +140,7 @@ _T = TypeVar("_T")
 
 _FIRST_PAUSE_SECONDS = 0.5
 _READ_SECONDS = 10.0
+_REPEATS = 4
 _MOST_BYTES = 64 * 1024 * 1024
 _ERRORS: Mapping[int, type[ClientError]] = {
     400: InvalidError,
@@ -193,13 +194,12 @@ class Transport:
         *,
         key: str | None = None,
         timeout: float = 40.0,
-        repeats: int = 4,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         """Take the address of a daemon, and an API key. `timeout` is how many seconds the daemon may be silent after a
         command: it may read the table before it answers, and gives up after 30 s. Other requests wait 10 s at most.
 
-        If the connection of a command breaks, the command is sent again, `repeats` times at most, after `pause` has
+        If the connection of a command breaks, the command is sent again, four times at most, after `pause` has
         waited for 0.5, 1, 2 and 4 s. An act that is sent twice acts once: a trigger returns the active run.
 
         Raises ValueError if the address is not of HTTP, or if the key cannot be sent in a header.
@@ -210,7 +210,6 @@ class Transport:
         self.url = url.rstrip("/")
         self._key = key
         self._timeout = timeout
-        self._repeats = repeats
         self._pause = pause
 
     def each(self, page: Callable[..., Any], **query: Any) -> Iterator[Any]:
@@ -257,7 +256,7 @@ class Transport:
 
     def _patiently(self, request: urllib.request.Request) -> Any:
         """Return the answer to a request that acts. It is sent again if the connection broke before the answer."""
-        for attempt in range(self._repeats):
+        for attempt in range(_REPEATS):
             try:
                 return self._answer(request)
             except DaemonAwayError as away:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
@@ -10,13 +9,11 @@ from pydantic import BaseModel
 
 from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.model.decision import Decision, remedy_of
-from lakewarden.planners.model.instant import Instant, Service, Step
-from lakewarden.planners.model.view import TableView
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.run import Run
-from lakewarden.service.reporting.explain.assembly import failures_explained
-from lakewarden.service.reporting.explain.bodies import WriteFailureExplanation
-from lakewarden.service.rules.writer_failures import Blamed
+from lakewarden.service.reporting.explain.assembly import writers_explained
+from lakewarden.service.reporting.explain.bodies import WritersExplanation
 
 
 class ProgressBody(BaseModel):
@@ -69,25 +66,6 @@ class RunBody(BaseModel):
     progress: ProgressBody | None = None
 
 
-class EntryBody(BaseModel):
-    """One instant of a timeline. `stands_for` is the service, or `write`, `savepoint`, `restore` or `other`.
-
-    `run` is the run of ours that planned it. `guarded_until` is when the heartbeat of its executor runs out. `bytes`
-    and `file_groups` are the size of a pending plan.
-    """
-
-    time: str
-    action: str
-    stands_for: str
-    state: str
-    requested_at: datetime
-    completed_at: datetime | None
-    run: str | None
-    guarded_until: datetime | None
-    file_groups: int | None
-    bytes: int | None
-
-
 class DecisionBody(BaseModel):
     """The last decision, and its reason."""
 
@@ -105,19 +83,6 @@ class ServiceBody(BaseModel):
     commits_since: int | None
     pending: int
     active_run: str | None
-
-
-class WritersBody(BaseModel):
-    """What the writers of the table are doing, and which of their writes failed.
-
-    `non_blocking`: the writers check no conflicts, and compaction waits for none of them.
-    """
-
-    in_flight: list[EntryBody]
-    last_commit_at: datetime | None
-    usual_interval_seconds: float | None
-    non_blocking: bool
-    failures: list[WriteFailureExplanation]
 
 
 class TableBody(BaseModel):
@@ -140,7 +105,7 @@ class TableBody(BaseModel):
     kind: str | None
     version: str | None
     latest_instant: str | None
-    writers: WritersBody | None
+    writers: WritersExplanation | None
     warnings: list[str]
     faults: list[str]
     services: dict[str, ServiceBody]
@@ -223,7 +188,7 @@ def table_body(status: TableStatus, *, polled_ago: timedelta | None) -> TableBod
         kind=view.kind if view else None,
         version=view.version if view else None,
         latest_instant=max((i.time for i in instants), default=None),
-        writers=_writers(view, status.writer_failures) if view else None,
+        writers=writers_explained(view, status.writer_failures) if view else None,
         warnings=list(status.warnings),
         faults=list(view.faults) if view else [],
         services={service.value: _service(service, status) for service in table.policies},
@@ -252,32 +217,6 @@ def _decision(decision: Decision) -> DecisionBody:
         reason=decision.reason,
         remedy=remedy_of(decision),
         again_at=getattr(decision, "again_at", None),
-    )
-
-
-def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersBody:
-    return WritersBody(
-        in_flight=[entry_body(write) for write in view.writers.in_flight],
-        last_commit_at=view.writers.last_commit_at,
-        usual_interval_seconds=_seconds(view.writers.usual_interval),
-        non_blocking=view.writers.non_blocking,
-        failures=failures_explained(failures),
-    )
-
-
-def entry_body(instant: Instant) -> EntryBody:
-    """Return an instant as JSON."""
-    return EntryBody(
-        time=instant.time,
-        action=instant.action,
-        stands_for=instant.stands_for,
-        state=instant.state.name,
-        requested_at=instant.requested_at,
-        completed_at=instant.completed_at,
-        run=instant.author,
-        guarded_until=instant.guarded_until,
-        file_groups=instant.plan.file_groups if instant.plan else None,
-        bytes=instant.plan.bytes if instant.plan else None,
     )
 
 

@@ -12,7 +12,8 @@ from lakewarden.demo.reader import Query
 from lakewarden.demo.screen import picture, screen_on
 from lakewarden.demo.snapshot import DemoState, Gauge
 from lakewarden.demo.writers.orders import Batch, Ending, Record, Row
-from lakewarden.service.http.schemas import DecisionBody, RunBody, ServiceBody, TableBody, WritersBody
+from lakewarden.service.http.schemas import DecisionBody, RunBody, ServiceBody, TableBody
+from lakewarden.service.reporting.explain.bodies import WritersExplanation
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -57,7 +58,7 @@ def table(decision: str, reason: str) -> TableBody:
         kind="MERGE_ON_READ",
         version="9",
         latest_instant=None,
-        writers=WritersBody(
+        writers=WritersExplanation(
             in_flight=[], last_commit_at=None, usual_interval_seconds=None, non_blocking=False, failures=[]
         ),
         warnings=[],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query, Request
@@ -34,14 +33,6 @@ _CHOICES: dict[str, tuple[RunState, ...]] = {
     "yielded": (RunState.YIELDED,),
 }
 _Id = Annotated[str, Query(max_length=1000, pattern=r"^[^\x00-\x1f]*$")]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StepShown:
-    """A step of a run, and whether it is `done`, `now`, or `not yet` begun."""
-
-    name: str
-    state: str
 
 
 def add_run_pages(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Rendering) -> None:
@@ -97,9 +88,9 @@ def add_run_pages(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Re
             here="run",
             run=record,
             told=body,
-            steps=steps(record),
+            steps=_steps(record),
             roles=Role,
-            log=None if lines is None else log_shown(lines),
+            log=None if lines is None else _log_shown(lines),
             earlier_lines=lines[0].number - 1 if lines else 0,
         )
 
@@ -111,26 +102,20 @@ def add_run_pages(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Re
         return rendering.page(request, "acts", here="acts", acts=rows[:_ROWS], next=older)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineShown:
-    """A line of the log of a run, and its level in small letters."""
-
-    text: str
-    level: str
-
-
-def log_shown(lines: Sequence[LogLine]) -> Sequence[LineShown]:
-    """Return lines as text. A line that was deleted is told of."""
+def _log_shown(lines: Sequence[LogLine]) -> Sequence[tuple[str, str]]:
+    """Return lines as text, each with its level in small letters. A line that was deleted is told of."""
     before = [*(line.number for line in lines[:1]), *(line.number + 1 for line in lines[:-1])]
     return [
-        LineShown(text=text, level=(line.level or "").lower())
+        (text, (line.level or "").lower())
         for expected, line in zip(before, lines, strict=True)
         for text in written_out([line], after=expected - 1)
     ]
 
 
-def steps(run: Run) -> Sequence[StepShown]:
-    """Return the steps of a run. The last one with a permit is `now` if the run has not ended."""
+def _steps(run: Run) -> Sequence[tuple[str, str]]:
+    """Return the steps of a run, and whether each is done, now, or not yet begun. The last one with a permit is `now`
+    if the run has not ended.
+    """
     reached = -1 if run.step is None else _ORDER.index(run.step)
     finished = run.state is RunState.SUCCEEDED
 
@@ -141,4 +126,4 @@ def steps(run: Run) -> Sequence[StepShown]:
             return "ended here" if run.state.ended else "now"
         return "not needed" if run.state.ended else "not yet"
 
-    return [StepShown(name=step.value, state=state(place)) for place, step in enumerate(_ORDER)]
+    return [(step.value, state(place)) for place, step in enumerate(_ORDER)]

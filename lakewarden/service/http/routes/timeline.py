@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request, Response
+from pydantic import BaseModel
 
 from lakewarden.planners.model.instant import Instant
 from lakewarden.service.control.plane import ControlPlane
@@ -12,8 +14,26 @@ from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, link_to_next
 from lakewarden.service.http.registered import registered
-from lakewarden.service.http.schemas import EntryBody, entry_body
 from lakewarden.service.model.access import Role
+
+
+class EntryBody(BaseModel):
+    """One instant of a timeline. `stands_for` is the service, or `write`, `savepoint`, `restore` or `other`.
+
+    `run` is the run of ours that planned it. `guarded_until` is when the heartbeat of its executor runs out. `bytes`
+    and `file_groups` are the size of a pending plan.
+    """
+
+    time: str
+    action: str
+    stands_for: str
+    state: str
+    requested_at: datetime
+    completed_at: datetime | None
+    run: str | None
+    guarded_until: datetime | None
+    file_groups: int | None
+    bytes: int | None
 
 
 class EntryPage(Page[EntryBody]):
@@ -59,7 +79,7 @@ def add_timeline(app: FastAPI, plane: ControlPlane) -> None:
         rows += [entry for entry in rest[limit:] if _moment(entry) == _moment(rows[-1])]
         cursor = str(_moment(rows[-1])) if len(rest) > len(rows) else None
         link_to_next(request, response, cursor)
-        return EntryPage(items=[entry_body(entry) for entry in rows], next=cursor)
+        return EntryPage(items=[_body(entry) for entry in rows], next=cursor)
 
 
 def _moment(instant: Instant) -> int:
@@ -68,3 +88,18 @@ def _moment(instant: Instant) -> int:
 
 def _place(instant: Instant) -> tuple[int, str, str]:
     return _moment(instant), instant.time, instant.action
+
+
+def _body(instant: Instant) -> EntryBody:
+    return EntryBody(
+        time=instant.time,
+        action=instant.action,
+        stands_for=instant.stands_for,
+        state=instant.state.name,
+        requested_at=instant.requested_at,
+        completed_at=instant.completed_at,
+        run=instant.author,
+        guarded_until=instant.guarded_until,
+        file_groups=instant.plan.file_groups if instant.plan else None,
+        bytes=instant.plan.bytes if instant.plan else None,
+    )

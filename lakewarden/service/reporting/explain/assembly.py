@@ -104,7 +104,7 @@ def explain(
         warnings=list(status.warnings),
         faults=list(view.faults) if view else [],
         blockers=_blockers(view, table) if view else [],
-        writers=_writers(view, status.writer_failures) if view else None,
+        writers=writers_explained(view, status.writer_failures) if view else None,
         lock=None
         if (lock := status.lock) is None
         else LockExplanation(
@@ -184,7 +184,8 @@ def _blockers(view: TableView, table: Table) -> list[BlockerExplanation]:
     ]
 
 
-def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
+def writers_explained(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
+    """Return what the writers of a table are doing, for programs."""
     writers = view.writers
     return WritersExplanation(
         in_flight=[
@@ -194,18 +195,13 @@ def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
         last_commit_at=writers.last_commit_at,
         usual_interval_seconds=None if writers.usual_interval is None else writers.usual_interval.total_seconds(),
         non_blocking=writers.non_blocking,
-        failures=failures_explained(failures),
+        failures=[
+            WriteFailureExplanation(
+                instant=blamed.failure.instant, at=blamed.failure.at, reason=blamed.failure.reason, near_run=blamed.run
+            )
+            for blamed in failures
+        ],
     )
-
-
-def failures_explained(failures: Sequence[Blamed]) -> list[WriteFailureExplanation]:
-    """Return writes that failed, for programs."""
-    return [
-        WriteFailureExplanation(
-            instant=blamed.failure.instant, at=blamed.failure.at, reason=blamed.failure.reason, near_run=blamed.run
-        )
-        for blamed in failures
-    ]
 
 
 def _body_of(kind: type[_Body], known: object) -> _Body | None:

@@ -159,7 +159,7 @@ def test_writes_in_flight_are_shown(served: ServedDaemon) -> None:
     served.api.post("/v1/tables/trips/services/compaction/runs")
     served.moments.wait()
 
-    assert [write["time"] for write in _table(served)["writers"]["in_flight"]] == [begun]
+    assert [write["instant"] for write in _table(served)["writers"]["in_flight"]] == [begun]
 
 
 def test_a_writers_failure_is_shown_and_counted_against_the_run_beside_which_it_failed(served: ServedDaemon) -> None:
