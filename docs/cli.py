@@ -27,7 +27,7 @@ and the ids of tables.
     lakewarden tables --only blocked
     lakewarden explain sales.orders
     lakewarden trigger sales.orders compaction
-    lakewarden runs --active --watch
+    lakewarden runs --active
 
 ## Options of many commands
 
@@ -57,14 +57,14 @@ clone brings it without Spark ([install.md](install.md)):
     from lakewarden.client import Client, ConflictError
 
     client = Client("http://127.0.0.1:8080", key=KEY)
-    for table in client.each_of_tables(blocked=True):
+    for table in client.each(client.tables, blocked=True):
         print(table["id"], table["services"])
     try:
         run = client.request_run("sales.orders", "compaction")
     except ConflictError as blocked:
         print(blocked.problem["detail"], blocked.problem["remedy"])
 
-It has a method for each operation, with the name of its `operationId`. For a list, `each_of_...` reads all pages.
+It has a method for each operation, with the name of its `operationId`. `each` reads all pages of a list.
 Bodies are dictionaries with types (`lakewarden.client.bodies`). The errors are in `lakewarden.client.transport`.
 
 """

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ Schema = Mapping[str, Any]
 _WRITTEN = "Written by `python -m docs.client` from `docs/openapi.json`. Do not edit."
 _WIDTH = 114
 _NULL = {"type": "null"}
-_HANDLED_HEADERS = {"if-none-match"}
-"""Headers of caches. The client keeps no answers."""
 
 
 def modules() -> Mapping[Path, str]:
@@ -98,24 +96,24 @@ def _operations(document: Schema) -> str:
         for method, operation in known.items():
             if path.startswith("/v1/hooks/"):
                 continue
-            methods += _method(method.upper(), path, operation, document)
+            methods.append(_method(method.upper(), path, operation))
     used = "\n".join(methods)
     typing = ", ".join(name for name in ("Any", "Literal") if re.search(rf"\b{name}\b", used))
     head = (
         '"""The operations of the API, a method for each. Its name is the id of the operation.\n\n'
         f'{_WRITTEN}\n"""\n\n# ruff: noqa: A002 - a parameter has the name that the API gives it\n\n'
-        "from __future__ import annotations\n\nfrom collections.abc import Iterator\n"
-        + (f"from typing import {typing}\n" if typing else "")
+        "from __future__ import annotations\n"
+        + (f"\nfrom typing import {typing}\n" if typing else "")
         + "\nfrom lakewarden.client import bodies\nfrom lakewarden.client.transport import Transport\n\n\n"
         'class Operations(Transport):\n    """The operations of the API port."""\n\n'
     )
     return head + "\n".join(methods)
 
 
-def _method(method: str, path: str, operation: Schema, document: Schema) -> Iterator[str]:
-    """Yield the method of an operation. If it answers with a page, yield the method that reads all pages too."""
+def _method(method: str, path: str, operation: Schema) -> str:
+    """Return the method of an operation."""
     name, kind = operation["operationId"], answer_of(operation)
-    parameters = [one for one in operation.get("parameters", ()) if one["name"].lower() not in _HANDLED_HEADERS]
+    parameters = operation.get("parameters", ())
     content = operation.get("requestBody", {}).get("content", {})
     body = next((_type(known["schema"], "bodies.") for known in content.values()), None)
     sent = [f'"{method}"', _path(path)]
@@ -132,15 +130,9 @@ def _method(method: str, path: str, operation: Schema, document: Schema) -> Iter
         after.append(f"body: {body}{'' if body.endswith('None') else ' | None'} = None")
     call = f"self._call({', '.join(sent)})"
     said = str(operation.get("description") or operation.get("summary") or "")
-    yield _definition(f"{name}({_listed(before, after)}) -> {kind}", said, call if kind == "None" else f"return {call}")
-    items = _items(kind, document)
-    if items is not None and any(one["name"] == "after" for one in parameters):
-        filters = [one for one in optional if one["name"] not in ("after", "limit")]
-        kept = [f"{_argument(one)}: {_parameter(one)} | None = None" for one in filters]
-        given = [*map(_argument, required), *(f"{_argument(one)}={_argument(one)}" for one in filters)]
-        page = f"lambda after: self.{name}({', '.join([*given, 'after=after', 'limit=self.PAGE'])})"
-        signature = f"each_of_{name}({_listed(before, kept)}) -> Iterator[{items}]"
-        yield _definition(signature, f"Yield the items of all pages of `{name}`.", f"return self._each({page})")
+    return _definition(
+        f"{name}({_listed(before, after)}) -> {kind}", said, call if kind == "None" else f"return {call}"
+    )
 
 
 def _listed(before: Sequence[str], after: Sequence[str]) -> str:
@@ -160,13 +152,6 @@ def answer_of(operation: Schema) -> str:
                 return _type(content["application/json"]["schema"], "bodies.")
             return "str" if content else "None"
     raise ValueError(f"{operation['operationId']} has no answer")
-
-
-def _items(kind: str, document: Schema) -> str | None:
-    schema = document["components"]["schemas"].get(kind.removeprefix("bodies."), {})
-    if {"items", "next"} <= set(schema.get("properties", ())):
-        return _type(schema["properties"]["items"]["items"], "bodies.")
-    return None
 
 
 def _path(path: str) -> str:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from bench.figure import Figure, figure
 from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.control.housekeeping import tidy
+from lakewarden.service.control.housekeeping import Keeping, tidy
 from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.sql import schema
@@ -129,6 +129,6 @@ def _forget(store: Store, runs: int) -> None:
         store,
         registered={table: Table(id=table, format="hudi", location=f"/lake/{table}") for table in ids},
         at=_START + _EVERY * runs,
-        keep=_EVERY * (runs // 2),
+        keep=Keeping(runs=_EVERY * (runs // 2), acts=timedelta(days=365), changes=timedelta(days=365)),
         pause=threading.Event().wait,
     )

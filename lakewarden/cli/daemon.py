@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -186,30 +185,45 @@ def create(
     ] = None,
     config: ConfigFile = CONFIG,
     as_json: AsJson = False,
-) -> int:
+) -> None:
     """Make a key, and print it once."""
     from lakewarden.service.commands.keys import create_key  # noqa: PLC0415
     from lakewarden.service.model.access import Role  # noqa: PLC0415
 
-    return create_key(
+    create_key(
         name, role=Role(role), tables=tables or (), lives=expires, config=config, as_json=as_json, out=sys.stdout
     )
 
 
-@command(app, "list")
-def list_all(config: ConfigFile = CONFIG, as_json: AsJson = False) -> int:
-    """List the keys, without the keys themselves."""
-    from lakewarden.service.commands.keys import list_keys  # noqa: PLC0415
+_KEYS = (
+    Column("ID", "id"),
+    Column("NAME", "name"),
+    Column("ROLE", "role"),
+    Column("TABLES", "tables"),
+    Column("STATE", "state"),
+    Column("EXPIRES_AT", "expires_at"),
+    Column("SOURCE", "source"),
+)
 
-    return list_keys(config=config, as_json=as_json, out=sys.stdout)
+
+@command(app, "list")
+def list_all(config: ConfigFile = CONFIG, as_json: AsJson = False) -> None:
+    """List the keys, without the keys themselves."""
+    from lakewarden.service.commands.keys import key_entries  # noqa: PLC0415
+
+    entries = key_entries(config)
+    if as_json:
+        print(as_written(entries))
+    else:
+        show_items(entries, _KEYS, empty="there is no key: 'lakewarden keys create' makes one")
 
 
 @command(app, "revoke")
 def revoke(
     key: Annotated[str, typer.Argument(metavar="ID", help="The id of the key, as `lakewarden keys list` prints it.")],
     config: ConfigFile = CONFIG,
-) -> int:
+) -> None:
     """Revoke a key."""
     from lakewarden.service.commands.keys import revoke_key  # noqa: PLC0415
 
-    return revoke_key(key, config=Path(config), out=sys.stdout)
+    revoke_key(key, config=config, out=sys.stdout)

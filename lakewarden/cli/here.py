@@ -61,12 +61,12 @@ def init(
     need_server()
     from lakewarden.service.commands.first_file import first_file, known_options, sound_file  # noqa: PLC0415
     from lakewarden.service.commands.places import found_at, unopened  # noqa: PLC0415
-    from lakewarden.service.commands.report import kept_by_cleans, options_in_catalogs, over  # noqa: PLC0415
+    from lakewarden.service.commands.report import kept_by_cleans  # noqa: PLC0415
 
     by_place = {place: found_at(place, exclude=exclude or (), err=sys.stderr) for place in dict.fromkeys(places)}
     all_tables = [table for tables in by_place.values() for table in tables]
     kept = kept_by_cleans(all_tables)
-    options = over(options_in_catalogs(by_place, err=sys.stderr), known_options(defaults, os.environ))
+    options = known_options(defaults, os.environ)
     write = partial(first_file, by_place, exclude=exclude or (), kept=kept, unopened=unopened(all_tables))
     text = sound_file(write, options, file=output or CONFIG)
     try:
@@ -139,21 +139,13 @@ def doctor(
     """Check what works from here: store, JVM, jars, clock, ports, catalogs, locks and tables. It changes nothing.
 
     With a TABLE, print what the daemon has proved of it: lock, heartbeats, hook, that no other program serves it, and
-    more. If no daemon answers, it is what one look at the table of the configuration proves. The exit code is 1 if
-    something is wrong, or not proved of the TABLE.
+    more. The exit code is 1 if something is wrong, or not proved of the TABLE.
     """
     need_server()
     if table is not None:
-        from lakewarden.client import DaemonAwayError  # noqa: PLC0415
-        from lakewarden.service.commands.doctor import prove_here, prove_table  # noqa: PLC0415
+        from lakewarden.service.commands.doctor import prove_table  # noqa: PLC0415
 
-        try:
-            return prove_table(client_of(url, key_file), table, as_json=as_json, out=sys.stdout)
-        except DaemonAwayError:
-            code = prove_here(config, table, as_json=as_json, out=sys.stdout)
-            if code is None:
-                raise
-            return code
+        return prove_table(client_of(url, key_file), table, as_json=as_json, out=sys.stdout)
     from lakewarden.service.commands.doctor import doctor as check_all  # noqa: PLC0415
 
     return check_all(config, as_json=as_json, out=sys.stdout)

@@ -57,7 +57,6 @@ KeyFile = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Go on showing what changes, until it has ended or Ctrl-C.")]
 Table = Annotated[str, typer.Argument(help="The id of the table.", autocompletion=tables_that_begin)]
 Service = Annotated[str, typer.Argument(help="A service of the table, as in the configuration.")]
 Run = Annotated[str, typer.Argument(help="The id of the run.")]

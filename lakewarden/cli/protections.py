@@ -67,7 +67,7 @@ def approve(
         return
     waiting = [
         approval
-        for approval in client.each_of_approvals(waiting=True)
+        for approval in client.each(client.approvals, waiting=True)
         if approval["service"] == service and fnmatchcase(approval["table"], table)
     ]
     meant = [deletion for deletion in waiting if most_files is None or deletion["files"] <= most_files]

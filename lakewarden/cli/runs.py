@@ -10,11 +10,10 @@ import typer
 
 from lakewarden.cli.commands import DAEMON as SECTION
 from lakewarden.cli.commands import command, group
-from lakewarden.cli.options import AsJson, Code, KeyFile, Limit, Run, Url, Watch, client_of
-from lakewarden.cli.terminal import Column, Kind, none_of, show_fields, show_list
+from lakewarden.cli.options import AsJson, Code, KeyFile, Limit, Run, Url, client_of
+from lakewarden.cli.terminal import Column, Kind, none_of, show_fields, show_list, watch_run
 from lakewarden.client.bodies import RunState
 from lakewarden.client.transport import DAEMON
-from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.printable import counted, printable, size, span
 from lakewarden.service.commands.printing import as_written
 
@@ -40,7 +39,6 @@ def list_runs(
     service: Annotated[str | None, typer.Option("--service", help="Runs of this service.")] = None,
     state: Annotated[list[str] | None, typer.Option("--state", help="Runs in this state. May be repeated.")] = None,
     active: Annotated[bool, typer.Option("--active", help="Runs that have not ended.")] = False,
-    watch: Watch = False,
     limit: Limit = 50,
     url: Url = DAEMON,
     key_file: KeyFile = None,
@@ -50,12 +48,6 @@ def list_runs(
     client = client_of(url, key_file)
     states = [*(state or ()), *(ACTIVE if active else ())]
     filters: Mapping[str, Any] = {"table": table, "service": service, "state": states or None}
-    if watch:
-        from lakewarden.cli.terminal import watch_runs  # noqa: PLC0415
-
-        _no_json(as_json)
-        most = min(limit or client.PAGE, client.PAGE)
-        watch_runs(lambda: client.runs(**filters, limit=most)["items"], COLUMNS)
     show_list(client.runs, COLUMNS, limit=limit, as_json=as_json, empty=none_of("run", filters), **filters)
 
 
@@ -75,14 +67,16 @@ def log_of_run(
 
 @command(app, "show")
 def show_run(
-    run: Run, watch: Watch = False, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False
+    run: Run,
+    watch: Annotated[bool, typer.Option("--watch", help="Show what changes, until it has ended or Ctrl-C.")] = False,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
 ) -> int | None:
     """Show a run. With --watch, wait until it has ended. The exit code is then 1 if the run did not succeed."""
     client = client_of(url, key_file)
     answer = client.run(run)
     if watch and answer["ended_at"] is None:
-        from lakewarden.cli.terminal import watch_run  # noqa: PLC0415
-
         answer = watch_run(lambda: client.run(run), quiet=as_json)
     if as_json:
         print(as_written(answer))
@@ -102,11 +96,6 @@ def cancel(run: Run, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJso
     again = f"`lakewarden quarantine release {answer['table']} {answer['service']}` ends that wait"
     line = printable(f"{cancelled}the service waits for ten minutes. {again}")
     print(as_written(answer) if as_json else line)
-
-
-def _no_json(as_json: bool) -> None:
-    if as_json:
-        raise PermanentError("--watch shows changes to people: leave out --json, or use 'lakewarden runs show --watch'")
 
 
 # `lakewarden status`: the last day of a daemon in twenty lines at most.

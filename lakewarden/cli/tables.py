@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -117,7 +116,7 @@ def _of_writers(writers: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     return {
         "last_commit_at": writers["last_commit_at"],
-        "writes_in_flight": [writer["time"] for writer in writers["in_flight"]],
+        "writes_in_flight": [writer["instant"] for writer in writers["in_flight"]],
         "failed_writes": [f"{writer['at']} {writer['reason']}" for writer in writers["failures"]],
     }
 
@@ -241,10 +240,8 @@ def pause(
 ) -> None:
     """Pause a table, or all tables. No more runs are started. The next step of a run under way is refused.
 
-    A commit that was permitted already goes on. What becomes of each run under way is printed.
+    A commit that was permitted already goes on.
     """
-    from lakewarden.service.commands.run import print_paused  # noqa: PLC0415
-
     client, named = client_of(url, key_file), _named(table, everything=everything)
     if named is None:
         client.pause(body=None if reason is None else {"reason": reason})
@@ -252,7 +249,8 @@ def pause(
         about_table(
             client, named, lambda: client.pause_table(named, body=None if reason is None else {"reason": reason})
         )
-    print_paused(client, named, out=sys.stdout)
+    ends = f"'lakewarden tables resume {named or '--all'}' ends it"
+    print(printable(f"{named or 'every table'} is paused: {ends}. 'lakewarden runs --active' shows what is under way"))
 
 
 @command(app, "resume")

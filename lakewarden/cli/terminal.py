@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.client import Client, StrangeError
 from lakewarden.client.bodies import RunBody
 from lakewarden.client.transport import DaemonAwayError, DaemonBusyError
-from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.printable import printable, size, span
+from lakewarden.service.commands.printing import as_written
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -56,8 +57,6 @@ _STYLES = {
     "failing": "bold red",
     "paused": "yellow",
 }
-_NARROWEST = 60
-"""In fewer columns each item is a block of lines."""
 
 
 def console() -> Console:
@@ -73,21 +72,18 @@ def show_items(items: Sequence[Mapping[str, Any]], columns: Sequence[Column], *,
         print(empty, file=sys.stderr)
     if sys.stdout.isatty():
         if items:
-            console().print(listed(items, columns, width=console().width))
+            console().print(listed(items, columns))
         return
     print("\t".join(column.title for column in columns))
     for item in items:
         print("\t".join(_raw(column.of(item)) for column in columns))
 
 
-def listed(items: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, width: int) -> RenderableType:
-    """Return a list as a terminal shows it: a table, or blocks of lines if the terminal is narrow."""
+def listed(items: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> RenderableType:
+    """Return a list as a terminal shows it."""
     from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
 
     now = datetime.now(UTC)
-    if width < _NARROWEST:
-        return Text("\n\n").join(_block(item, columns, now) for item in items)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column.title, overflow="fold", justify="right" if column.kind is Kind.SIZE else "left")
@@ -122,17 +118,7 @@ def cell(value: object, kind: Kind, now: datetime) -> Any:
     return Text(text, style=_STYLES.get(text.partition(" ")[0], "") if kind is Kind.STATE else "")
 
 
-def _block(item: Mapping[str, Any], columns: Sequence[Column], now: datetime) -> Any:
-    from rich.text import Text  # noqa: PLC0415
-
-    rows = [(column.title, cell(column.of(item), column.kind, now)) for column in columns]
-    lines = [Text.assemble((f"{title}  ", "bold"), value) for title, value in rows if value.plain != "-"]
-    return Text("\n").join(lines)
-
-
 def _words(value: object, kind: Kind, now: datetime) -> str:
-    from lakewarden.planners.model.printable import size, span  # noqa: PLC0415
-
     match kind, value:
         case _, None | "" | [] | {}:
             return "-"
@@ -146,8 +132,6 @@ def _words(value: object, kind: Kind, now: datetime) -> str:
 
 
 def _ago(time: str, now: datetime) -> str:
-    from lakewarden.planners.model.printable import span  # noqa: PLC0415
-
     try:
         passed = (now - datetime.fromisoformat(time)).total_seconds()
     except (ValueError, TypeError):
@@ -183,8 +167,6 @@ def show_list(
     """Print the items of a list, at most `limit` of them; 0 means all. Each item is as the API sends it. In JSON `next`
     is the cursor of the items after these.
     """
-    from lakewarden.service.commands.printing import as_written  # noqa: PLC0415
-
     answer = whole(page, limit=limit, **filters)
     if as_json:
         print(as_written(answer))
@@ -211,32 +193,20 @@ def whole(page: Callable[..., Any], *, limit: int, **filters: Any) -> dict[str, 
 _EVERY_SECONDS = 1.0
 _PATIENCE = 30
 
-_T = TypeVar("_T")
-
-
-def watch_runs(ask: Callable[[], Sequence[RunBody]], columns: Sequence[Column]) -> NoReturn:
-    """Show runs until Ctrl-C. Raises ClientError, also if no daemon answers for half a minute."""
-    read_runs = _patient(ask)
-    if not sys.stdout.isatty():
-        _changes(read_runs)
-    from rich.live import Live  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    terminal = console()
-    with Live(console=terminal, auto_refresh=False) as live:
-        while True:
-            runs = read_runs()
-            view = listed(runs, columns, width=terminal.width) if runs else Text("no run yet")
-            live.update(view, refresh=True)
-            time.sleep(_EVERY_SECONDS)
-
 
 def watch_run(ask: Callable[[], RunBody], *, quiet: bool) -> RunBody:
-    """Show a run until it has ended, and return it. Raises as `watch_runs` does."""
-    read_run = _patient(ask)
-    last = None
+    """Show a run until it has ended, and return it. Raises ClientError, also if no daemon answers for half a minute."""
+    last, left = None, 0
     while True:
-        run = read_run()
+        try:
+            run = ask()
+        except (DaemonAwayError, DaemonBusyError):  # it may be started again. The first question is not repeated
+            left -= 1
+            if left < 0:
+                raise
+            time.sleep(_EVERY_SECONDS)
+            continue
+        left = _PATIENCE
         if (line := _line(run)) != last and not quiet:
             print(line, flush=True)
             last = line
@@ -245,40 +215,7 @@ def watch_run(ask: Callable[[], RunBody], *, quiet: bool) -> RunBody:
         time.sleep(_EVERY_SECONDS)
 
 
-def _changes(ask: Callable[[], Sequence[RunBody]]) -> NoReturn:
-    lines: dict[str, str] = {}
-    while True:
-        for run in reversed(ask()):
-            if lines.get(run["id"]) != (line := _line(run)):
-                print(line, flush=True)
-                lines[run["id"]] = line
-        time.sleep(_EVERY_SECONDS)
-
-
 def _line(run: RunBody) -> str:
     step = f" ({run['step']})" if run["step"] and run["ended_at"] is None else ""
     why = run["outcome"] or run["waits_for"] or ""
     return printable(f"{run['id']}  {run['table']}  {run['service']}  {run['state']}{step}  {why}".rstrip())
-
-
-def _patient(ask: Callable[[], _T]) -> Callable[[], _T]:
-    """Return a question that is asked again for half a minute if no daemon answers: it may be started again. The first
-    question is not.
-    """
-    left = 0
-
-    def read() -> _T:
-        nonlocal left
-        while True:
-            try:
-                answer = ask()
-            except (DaemonAwayError, DaemonBusyError):
-                left -= 1
-                if left < 0:
-                    raise
-                time.sleep(_EVERY_SECONDS)
-            else:
-                left = _PATIENCE
-                return answer
-
-    return read

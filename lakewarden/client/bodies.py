@@ -33,9 +33,6 @@ Basis = Literal["own", "likes", "none"]
 Check = Literal["table", "lock", "heartbeats", "hook", "alone", "readers", "retention", "zone", "clock", "workers"]
 """What is checked of a table."""
 
-EstimatedBy = Literal["bytes", "duration"]
-"""What an estimate compares."""
-
 Mode = Literal["observe", "plan", "act"]
 """How far Lakewarden may go with a table."""
 
@@ -273,6 +270,7 @@ class DecisionBody(TypedDict):
     """The last decision, and its reason."""
 
     again_at: str | None
+    code: str
     decision: str
     reason: str
     remedy: str | None
@@ -353,7 +351,8 @@ class EndedRunExplanation(TypedDict):
 class EntryBody(TypedDict):
     """One instant of a timeline. `stands_for` is the service, or `write`, `savepoint`, `restore` or `other`.
 
-    `run` is the run of ours that planned it. `bytes` and `file_groups` are the size of a pending plan.
+    `run` is the run of ours that planned it. `guarded_until` is when the heartbeat of its executor runs out.
+    `bytes` and `file_groups` are the size of a pending plan.
     """
 
     action: str
@@ -373,19 +372,6 @@ class EntryPage(TypedDict):
 
     items: list[EntryBody]
     next: NotRequired[str | None]
-
-
-class EstimateBody(TypedDict):
-    """How long a run will probably take, by the median of earlier runs of its service on its table.
-
-    `by` says what is compared: the bytes that were rewritten, or the duration alone. `ends_at` is null if the run
-    takes longer than `seconds`.
-    """
-
-    by: EstimatedBy
-    ends_at: str | None
-    runs: int
-    seconds: float
 
 
 class FleetStatusBody(TypedDict):
@@ -471,19 +457,6 @@ class InnerTableExplanation(TypedDict):
     name: str
     pinned_by: str | None
     since: str | None
-
-
-class InstantBody(TypedDict):
-    """One pending instant. `guarded_until` is when the heartbeat of its executor runs out."""
-
-    action: str
-    author: str | None
-    bytes: int | None
-    file_groups: int | None
-    guarded_until: str | None
-    requested_at: str
-    state: str
-    time: str
 
 
 class ListingBody(TypedDict):
@@ -630,7 +603,6 @@ class ProgressBody(TypedDict):
     bytes_read: int
     bytes_written: int
     core_seconds: float
-    estimate: EstimateBody | None
     jobs: int
     planned_bytes: int | None
     planned_file_groups: int | None
@@ -903,7 +875,7 @@ class TableBody(TypedDict):
     services: dict[str, ServiceBody]
     version: str | None
     warnings: list[str]
-    writers: WritersBody | None
+    writers: WritersExplanation | None
 
 
 class TableExplanation(TypedDict):
@@ -1020,19 +992,6 @@ class WriterOptionsBody(TypedDict):
     ours: list[str]
     table: str
     worst_lock_hold_seconds: float | None
-
-
-class WritersBody(TypedDict):
-    """What the writers of the table are doing, and which of their writes failed.
-
-    `non_blocking`: the writers check no conflicts, and compaction waits for none of them.
-    """
-
-    failures: list[WriteFailureExplanation]
-    in_flight: list[InstantBody]
-    last_commit_at: str | None
-    non_blocking: bool
-    usual_interval_seconds: float | None
 
 
 class WritersExplanation(TypedDict):

@@ -7,7 +7,6 @@ Written by `python -m docs.client` from `docs/openapi.json`. Do not edit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from lakewarden.client import bodies
@@ -31,10 +30,6 @@ class Operations(Transport):
             answer=bodies.ApprovalPage,
         )
 
-    def each_of_approvals(self, *, waiting: bool | None = None) -> Iterator[bodies.ApprovalBody]:
-        """Yield the items of all pages of `approvals`."""
-        return self._each(lambda after: self.approvals(waiting=waiting, after=after, limit=self.PAGE))
-
     def audit(self, *, table: str | None = None, after: int | None = None, limit: int | None = None) -> bodies.ActPage:
         """Return the acts of persons and programs, the newest first.
 
@@ -43,10 +38,6 @@ class Operations(Transport):
         return self._call(
             "GET", "/v1/audit", query={"table": table, "after": after, "limit": limit}, answer=bodies.ActPage
         )
-
-    def each_of_audit(self, *, table: str | None = None) -> Iterator[bodies.ActBody]:
-        """Yield the items of all pages of `audit`."""
-        return self._each(lambda after: self.audit(table=table, after=after, limit=self.PAGE))
 
     def config(self) -> bodies.ConfigBody:
         """Return the configuration of the daemon that answers, without secrets."""
@@ -58,10 +49,6 @@ class Operations(Transport):
         Each replica lists them for itself.
         """
         return self._call("GET", "/v1/discovery", query={"after": after, "limit": limit}, answer=bodies.SourcePage)
-
-    def each_of_discovery(self) -> Iterator[bodies.SourceBody]:
-        """Yield the items of all pages of `discovery`."""
-        return self._each(lambda after: self.discovery(after=after, limit=self.PAGE))
 
     def discover_now(self) -> bodies.ListingBody:
         """List every catalog and every pattern of paths now. `GET /v1/discovery` shows the answers."""
@@ -89,10 +76,6 @@ class Operations(Transport):
         return self._call(
             "GET", "/v1/registrations", query={"after": after, "limit": limit}, answer=bodies.RegistrationPage
         )
-
-    def each_of_registrations(self) -> Iterator[bodies.RegistrationBody]:
-        """Yield the items of all pages of `registrations`."""
-        return self._each(lambda after: self.registrations(after=after, limit=self.PAGE))
 
     def register_table(self, *, body: bodies.RegisteredTableRequest | None = None) -> bodies.RegistrationBody:
         """Register a table. The store keeps it, and every replica on the store serves it within seconds.
@@ -164,18 +147,6 @@ class Operations(Transport):
             answer=bodies.RunPage,
         )
 
-    def each_of_runs(
-        self,
-        *,
-        table: str | None = None,
-        service: bodies.Service | None = None,
-        state: list[bodies.RunState] | None = None,
-    ) -> Iterator[bodies.RunBody]:
-        """Yield the items of all pages of `runs`."""
-        return self._each(
-            lambda after: self.runs(table=table, service=service, state=state, after=after, limit=self.PAGE)
-        )
-
     def run(self, run: str) -> bodies.RunBody:
         """Return one run."""
         return self._call("GET", f"/v1/runs/{self._quoted(run)}", answer=bodies.RunBody)
@@ -183,17 +154,12 @@ class Operations(Transport):
     def run_log(self, run: str, *, after: int | None = None, limit: int | None = None) -> bodies.LogPage:
         """Return what the worker and its JVM wrote during a run, the oldest line first.
 
-        With `Accept: text/plain` the answer is text, and with `application/x-ndjson` a JSON object a line.
-        `after` is the number of the last line that is known. The log is on the disk of the replica that carried
-        out the run. Another replica passes the request on.
+        With `Accept: text/plain` the answer is text. `after` is the number of the last line that is known. The
+        log is on the disk of the replica that carried out the run. Another replica passes the request on.
         """
         return self._call(
             "GET", f"/v1/runs/{self._quoted(run)}/log", query={"after": after, "limit": limit}, answer=bodies.LogPage
         )
-
-    def each_of_run_log(self, run: str) -> Iterator[bodies.LogLineBody]:
-        """Yield the items of all pages of `run_log`."""
-        return self._each(lambda after: self.run_log(run, after=after, limit=self.PAGE))
 
     def tables(
         self,
@@ -228,32 +194,6 @@ class Operations(Transport):
                 "label": label,
             },
             answer=bodies.TablePage,
-        )
-
-    def each_of_tables(
-        self,
-        *,
-        id: str | None = None,
-        format: str | None = None,
-        mode: bodies.Mode | None = None,
-        blocked: bool | None = None,
-        failing: bool | None = None,
-        paused: bool | None = None,
-        label: str | None = None,
-    ) -> Iterator[bodies.TableBody]:
-        """Yield the items of all pages of `tables`."""
-        return self._each(
-            lambda after: self.tables(
-                id=id,
-                format=format,
-                mode=mode,
-                blocked=blocked,
-                failing=failing,
-                paused=paused,
-                label=label,
-                after=after,
-                limit=self.PAGE,
-            )
         )
 
     def table(self, table: str) -> bodies.TableBody:
@@ -293,12 +233,6 @@ class Operations(Transport):
             query={"service": service, "after": after, "limit": limit},
             answer=bodies.DecisionPage,
         )
-
-    def each_of_decisions(
-        self, table: str, *, service: bodies.Service | None = None
-    ) -> Iterator[bodies.DecisionChangeBody]:
-        """Yield the items of all pages of `decisions`."""
-        return self._each(lambda after: self.decisions(table, service=service, after=after, limit=self.PAGE))
 
     def explain_table(self, table: str, *, at: str | None = None) -> bodies.TableExplanation | bodies.PastExplanation:
         """Explain a table: what blocks it, what its writers do, and the decision on each service with its reason.
@@ -395,14 +329,6 @@ class Operations(Transport):
             f"/v1/tables/{self._quoted(table)}/timeline",
             query={"action": action, "pending": pending, "ours": ours, "after": after, "limit": limit},
             answer=bodies.EntryPage,
-        )
-
-    def each_of_timeline(
-        self, table: str, *, action: str | None = None, pending: bool | None = None, ours: bool | None = None
-    ) -> Iterator[bodies.EntryBody]:
-        """Yield the items of all pages of `timeline`."""
-        return self._each(
-            lambda after: self.timeline(table, action=action, pending=pending, ours=ours, after=after, limit=self.PAGE)
         )
 
     def writer_options(

@@ -13,7 +13,6 @@ from functools import cache
 from http import HTTPStatus
 from http.client import HTTPException, IncompleteRead
 from typing import (
-    TYPE_CHECKING,
     Any,
     ClassVar,
     Literal,
@@ -29,10 +28,6 @@ from typing import (
 
 from lakewarden.client.bodies import ProblemBody
 
-if TYPE_CHECKING:
-    from lakewarden.client.bodies import ProblemBody
-
-
 # Whether a value of JSON has the fields and the types of a body. A daemon of another version may answer.
 
 
@@ -46,47 +41,26 @@ def misfit(value: Any, kind: Any) -> str | None:
 
 
 def _misfits(value: Any, kind: Any, at: str) -> Iterator[str]:
-    origin = get_origin(kind)
+    origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
         return
     if origin in (Union, types.UnionType):
-        if all(next(_misfits(value, arg, at), None) for arg in get_args(kind)):
+        if all(next(_misfits(value, part, at), None) for part in parts):
             yield f"{at} is {_named(value)}"
-    elif is_typeddict(kind):
-        yield from _misfits_of_body(value, kind, at)
+    elif not _is_a(value, {list: list, dict: Mapping, Literal: str}.get(origin, kind)):
+        yield f"{at} is {_named(value)}"
     elif origin is list:
-        yield from _misfits_of_list(value, get_args(kind)[0], at)
+        for number, member in enumerate(value):
+            yield from _misfits(member, parts[0], f"{at}[{number}]")
     elif origin is dict:
-        yield from _misfits_of_map(value, get_args(kind)[1], at)
-    elif not _is_plain(value, str if origin is Literal else kind):
-        yield f"{at} is {_named(value)}"
-
-
-def _misfits_of_body(value: Any, kind: Any, at: str) -> Iterator[str]:
-    if not isinstance(value, Mapping):
-        yield f"{at} is {_named(value)}"
-        return
-    for name, (field, required) in _fields(kind).items():
-        if name in value:
-            yield from _misfits(value[name], field, f"{at}.{name}")
-        elif required:
-            yield f"{at}.{name} is missing"
-
-
-def _misfits_of_list(value: Any, kind: Any, at: str) -> Iterator[str]:
-    if not isinstance(value, list):
-        yield f"{at} is {_named(value)}"
-        return
-    for number, member in enumerate(value):
-        yield from _misfits(member, kind, f"{at}[{number}]")
-
-
-def _misfits_of_map(value: Any, kind: Any, at: str) -> Iterator[str]:
-    if not isinstance(value, Mapping):
-        yield f"{at} is {_named(value)}"
-        return
-    for member in value.values():
-        yield from _misfits(member, kind, f"{at}[...]")
+        for member in value.values():
+            yield from _misfits(member, parts[1], f"{at}[...]")
+    elif is_typeddict(kind):
+        for name, (field, required) in _fields(kind).items():
+            if name in value:
+                yield from _misfits(value[name], field, f"{at}.{name}")
+            elif required:
+                yield f"{at}.{name} is missing"
 
 
 @cache
@@ -99,13 +73,13 @@ def _fields(kind: Any) -> Mapping[str, tuple[Any, bool]]:
     return fields
 
 
-def _is_plain(value: Any, kind: Any) -> bool:
+def _is_a(value: Any, kind: Any) -> bool:
+    if is_typeddict(kind):
+        return isinstance(value, Mapping)
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    if kind is type(None):
-        return value is None
     return isinstance(value, kind)
 
 
@@ -116,12 +90,6 @@ def _named(value: Any) -> str:
 
 
 # What may happen instead of an answer of a daemon.
-#
-# ClientError ├─ DaemonAwayError no daemon answers; trying again later may succeed ├─ DaemonBusyError the daemon
-# answers, and has no time or no owner of the table now; trying again later may succeed ├─ NotAllowedError the key is
-# missing, unknown, or does not have the role ├─ NotFoundError there is no such table, service, run or hold ├─
-# ConflictError it cannot be done now; the detail says why ├─ InvalidError a value of the request is invalid └─
-# StrangeError another program answers, or a daemon of another version, or the daemon has an internal error
 
 
 class ClientError(Exception):
@@ -172,6 +140,7 @@ _T = TypeVar("_T")
 
 _FIRST_PAUSE_SECONDS = 0.5
 _READ_SECONDS = 10.0
+_REPEATS = 4
 _MOST_BYTES = 64 * 1024 * 1024
 _ERRORS: Mapping[int, type[ClientError]] = {
     400: InvalidError,
@@ -225,13 +194,12 @@ class Transport:
         *,
         key: str | None = None,
         timeout: float = 40.0,
-        repeats: int = 4,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         """Take the address of a daemon, and an API key. `timeout` is how many seconds the daemon may be silent after a
         command: it may read the table before it answers, and gives up after 30 s. Other requests wait 10 s at most.
 
-        If the connection of a command breaks, the command is sent again, `repeats` times at most, after `pause` has
+        If the connection of a command breaks, the command is sent again, four times at most, after `pause` has
         waited for 0.5, 1, 2 and 4 s. An act that is sent twice acts once: a trigger returns the active run.
 
         Raises ValueError if the address is not of HTTP, or if the key cannot be sent in a header.
@@ -242,8 +210,22 @@ class Transport:
         self.url = url.rstrip("/")
         self._key = key
         self._timeout = timeout
-        self._repeats = repeats
         self._pause = pause
+
+    def each(self, page: Callable[..., Any], **query: Any) -> Iterator[Any]:
+        """Yield the items of all pages of a list: `client.each(client.runs, table="sales.orders")`. Raises StrangeError
+        if a page leads to itself.
+        """
+        after = None
+        while True:
+            body = page(**query, after=after, limit=self.PAGE)
+            yield from body["items"]
+            following = body.get("next")
+            if following is None:
+                return
+            if following == after:
+                raise StrangeError(f"the page after {after!r} leads to itself")
+            after = following
 
     def _call(
         self,
@@ -255,11 +237,11 @@ class Transport:
         body: object = None,
         answer: type[_T] | types.UnionType | None = None,
     ) -> _T:
-        """Return the answer to a request. Raises ClientError: `errors` has what its kinds mean."""
+        """Return the answer to a request. Raises ClientError."""
         request = urllib.request.Request(self._address(path, query), method=method)  # noqa: S310 - HTTP, see above
-        given = {name: value for name, value in (headers or {}).items() if value is not None}
-        for name, value in given.items():
-            request.add_header(name, value)
+        for name, value in (headers or {}).items():
+            if value is not None:
+                request.add_header(name, value)
         if self._key is not None:
             request.add_header("Authorization", f"Bearer {self._key}")
         if body is not None:
@@ -274,7 +256,7 @@ class Transport:
 
     def _patiently(self, request: urllib.request.Request) -> Any:
         """Return the answer to a request that acts. It is sent again if the connection broke before the answer."""
-        for attempt in range(self._repeats):
+        for attempt in range(_REPEATS):
             try:
                 return self._answer(request)
             except DaemonAwayError as away:
@@ -318,34 +300,18 @@ class Transport:
         return kind(f"the daemon at {self.url} says: {sentence}", status=refusal.code, problem=problem)
 
     def _address(self, path: str, query: Mapping[str, Any] | None) -> str:
-        parameters = {name: _written(value) for name, value in (query or {}).items() if value is not None}
+        parameters = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in (query or {}).items()
+            if value is not None
+        }
         return f"{self.url}{path}{'?' if parameters else ''}{urllib.parse.urlencode(parameters, doseq=True)}"
 
     @staticmethod
     def _quoted(part: str) -> str:
         return urllib.parse.quote(part, safe="")
 
-    @staticmethod
-    def _each(page: Callable[[Any], Any]) -> Iterator[Any]:
-        """Yield the items of all pages. Raises StrangeError if a page leads to itself."""
-        after = None
-        while True:
-            body = page(after)
-            yield from body["items"]
-            following = body.get("next")
-            if following is None:
-                return
-            if following == after:
-                raise StrangeError(f"the page after {after!r} leads to itself")
-            after = following
-
 
 def _broke(away: OSError | HTTPException) -> bool:
     """Whether a connection broke that was there, so that the request may have been carried out."""
     return isinstance(getattr(away, "reason", away), ConnectionResetError | BrokenPipeError | IncompleteRead)
-
-
-def _written(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value

@@ -48,15 +48,13 @@ class Listing:
     whole catalog.
 
     `locations` are the canonical locations of tables that are not known by their name in the catalog. `refused` are the
-    things that look like a table and cannot be one, with the reason. `properties` are those options of writers that the
-    catalog keeps and that name the lock of a table, by its identifier.
+    things that look like a table and cannot be one, with the reason.
     """
 
     tables: Sequence[str] = ()
     unlisted: Mapping[str, str] = field(default_factory=dict)
     locations: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
-    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Storage(Protocol):
@@ -407,10 +405,6 @@ class ReadsWriterDefaults(Protocol):
         """Return the options of a table that follow from the file. What the file says and cannot be an option is a
         remark: nothing is left out silently. Pure.
         """
-        ...
-
-    def options_of(self, properties: Mapping[str, str]) -> WriterDefaults:
-        """Return the options of a table that follow from those of its writers, in the same way. Pure."""
         ...
 
 

@@ -22,18 +22,16 @@ from typing import TextIO
 from lakewarden.client import Client
 from lakewarden.executors.worker import bundles
 from lakewarden.executors.worker.java import java_home
-from lakewarden.planners.model.decision import MEND_THE_TABLE
 from lakewarden.planners.model.errors import PermanentError, installing
 from lakewarden.planners.model.printable import printable
-from lakewarden.planners.model.proof import Check, Proof, ProofResult, not_proved, proved, wrong
+from lakewarden.planners.model.proof import Proof, ProofResult, not_proved, proved, wrong
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.locations import by_place, is_in_catalog
-from lakewarden.service.commands.observing import observed
 from lakewarden.service.commands.printing import about_table, as_written
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog
-from lakewarden.service.config.loading import Config, examine, load
+from lakewarden.service.config.loading import Config, examine
 from lakewarden.service.config.problems import Weight
 from lakewarden.service.control.discovery import CatalogSource, sources_of
 from lakewarden.service.rules.proof import proofs_of_view
@@ -45,6 +43,7 @@ from lakewarden.service.store.settings import DatabaseSettings
 # Checks of this machine, and of what the tables of a configuration need.
 
 _SECONDS = 10.0
+_AT_ONCE = 8
 _APART_SECONDS = 5.0
 
 
@@ -64,9 +63,9 @@ def in_time(check: str, ask: Callable[[], Proof], *, seconds: float, remedy: str
     return answers[0] if answers else wrong(check, f"there is no answer within {seconds:g}s", remedy)
 
 
-def at_once(checks: Sequence[Callable[[], Proof]], *, most: int = 8) -> list[Proof]:
+def at_once(checks: Sequence[Callable[[], Proof]]) -> list[Proof]:
     """Return what checks find, in their order. Several of them wait at the same time."""
-    with ThreadPoolExecutor(min(most, max(1, len(checks)))) as threads:
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
         return list(threads.map(lambda check: check(), checks))
 
 
@@ -320,8 +319,11 @@ def examine_all(file: Path) -> Sequence[Proof]:
 def doctor(file: Path, *, as_json: bool, out: TextIO) -> int:
     """Print what works from this machine and what does not. Return 1 if a check has failed, and 0 otherwise."""
     proofs = examine_all(file)
-    _print_all(proofs, as_json=as_json, out=out)
-    return code_for(proofs)
+    if as_json:
+        print(json.dumps({"checks": [asdict(proof) for proof in proofs]}, indent=2), file=out)
+    else:
+        print_proofs(proofs, out=out)
+    return 1 if any(proof.result is ProofResult.WRONG for proof in proofs) else 0
 
 
 def prove_table(client: Client, table: str, *, as_json: bool, out: TextIO) -> int:
@@ -348,32 +350,6 @@ def prove_table(client: Client, table: str, *, as_json: bool, out: TextIO) -> in
     return 0 if answer["proved"] else 1
 
 
-def prove_here(file: Path, table: str, *, as_json: bool, out: TextIO) -> int | None:
-    """Print what one look proves of a table in a configuration, for a daemon that does not answer. Return 1, because
-    the rest is proved by a daemon. None if there is no configuration, or if it does not have the table.
-    """
-    config = load(file) if file.exists() else None
-    listed = [entry for entry in config.tables if entry.id == table] if config is not None else []
-    if not listed:
-        return None
-    [(_, view)] = observed(listed, config)
-    if isinstance(view, str):
-        proofs = [wrong(Check.TABLE, view, MEND_THE_TABLE)]
-    else:
-        proofs = list(proofs_of_view(listed[0], view, datetime.now(UTC)))
-    rest = ", ".join(check for check in Check if check not in {proof.check for proof in proofs})
-    proofs.append(not_proved("daemon", f"no daemon answers. It proves the rest: {rest}", "start it with mode: plan"))
-    _print_all(proofs, as_json=as_json, out=out)
-    return 1
-
-
-def _print_all(proofs: Sequence[Proof], *, as_json: bool, out: TextIO) -> None:
-    if as_json:
-        print(json.dumps({"checks": [asdict(proof) for proof in proofs]}, indent=2), file=out)
-    else:
-        print_proofs(proofs, out=out)
-
-
 def print_proofs(proofs: Sequence[Proof], *, out: TextIO) -> None:
     """Print one line for each check, and further ones with the cure of what is not ok."""
     width = max(len(printable(proof.check)) for proof in proofs)
@@ -381,8 +357,3 @@ def print_proofs(proofs: Sequence[Proof], *, out: TextIO) -> None:
         print(f"{proof.result:<10}  {printable(proof.check):<{width}}  {printable(proof.found)}", file=out)
         for number, line in enumerate((proof.cure or "").splitlines()):
             print(f"{'':<10}  {'':<{width}}  {'  ' if number else '->'} {printable(line)}", file=out)
-
-
-def code_for(proofs: Sequence[Proof]) -> int:
-    """Return 1 if something is wrong, and 0 otherwise."""
-    return 1 if any(proof.result is ProofResult.WRONG for proof in proofs) else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from pydantic import ValidationError
 
@@ -14,6 +14,8 @@ from lakewarden.service.reporting.explain.assembly import PastExplanation
 from lakewarden.service.reporting.explain.bodies import TableExplanation
 from lakewarden.service.reporting.explain.text import past_written_out, written_out
 
+_Explanation = TypeVar("_Explanation", TableExplanation, PastExplanation)
+
 
 def explain_table(client: Client, table: str, *, at: str | None = None, as_json: bool, out: TextIO) -> None:
     """Print why the services of a table run or do not, now or at a past moment. Raises ClientError."""
@@ -21,21 +23,14 @@ def explain_table(client: Client, table: str, *, at: str | None = None, as_json:
     if as_json:
         print(as_written(answer), file=out)
     elif at is None:
-        print(written_out(explained(answer, client)), file=out)
+        print(written_out(_read(TableExplanation, answer, client)), file=out)
     else:
-        print(past_written_out(_past(answer, client)), file=out)
+        print(past_written_out(_read(PastExplanation, answer, client)), file=out)
 
 
-def _past(answer: Mapping[str, Any], client: Client) -> PastExplanation:
-    try:
-        return PastExplanation.model_validate(printable_values(answer))
-    except ValidationError as strange:
-        raise StrangeError(f"the daemon at {client.url} is of another version than this command") from strange
-
-
-def explained(answer: Mapping[str, Any], client: Client) -> TableExplanation:
+def _read(kind: type[_Explanation], answer: Mapping[str, Any], client: Client) -> _Explanation:
     """Return the answer as an explanation that can be printed. Raises StrangeError if it is of another version."""
     try:
-        return TableExplanation.model_validate(printable_values(answer))
+        return kind.model_validate(printable_values(answer))
     except ValidationError as strange:
         raise StrangeError(f"the daemon at {client.url} is of another version than this command") from strange

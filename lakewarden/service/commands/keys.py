@@ -42,8 +42,8 @@ def create_key(
     config: Path,
     as_json: bool,
     out: TextIO,
-) -> int:
-    """Make a key, print it once, and return 0. Only its hash is kept. It ends after `lives`. None: it never ends.
+) -> None:
+    """Make a key, and print it once. Only its hash is kept. It ends after `lives`. None: it never ends.
 
     Raises PermanentError if the name or a pattern is invalid, or if the configuration is wrong.
     """
@@ -70,17 +70,13 @@ def create_key(
         store.keep_api_key(row)
     if as_json:
         print(json.dumps({**_entry_of(row, now), "key": key}, indent=2), file=out)
-        return 0
+        return
     print(f"key {row.id} of {name}: {role} of {', '.join(row.tables)}. It is shown only now:\n\n{key}\n", file=out)
     print(f"A running daemon accepts it within a few seconds.{_unasked(configuration)}", file=out)
-    return 0
 
 
-_COLUMNS = ("id", "name", "role", "tables", "state", "expires_at", "source")
-
-
-def list_keys(*, config: Path, as_json: bool, out: TextIO) -> int:
-    """Print every key of the store and of the configuration without the key itself, and return 0.
+def key_entries(config: Path) -> list[dict[str, Any]]:
+    """Return every key of the store and of the configuration without the key itself.
 
     The id of a key of the configuration is the place of its secret, as in the audit log. It is `missing` if the secret
     cannot be read from here, and `refused` if the daemon does not take it.
@@ -89,30 +85,11 @@ def list_keys(*, config: Path, as_json: bool, out: TextIO) -> int:
     with _store_of(configuration) as store:
         entries = [_entry_of(row, now) for row in store.api_keys()]
     seen: set[str] = set()
-    entries += [_entry_configured(key, seen) for key in configuration.settings.access.keys]
-    if as_json:
-        print(json.dumps(entries, indent=2), file=out)
-        return 0
-    if not out.isatty():
-        print("\t".join(name.upper() for name in _COLUMNS), file=out)
-        for entry in entries:
-            cells = (", ".join(entry[name]) if name == "tables" else str(entry[name] or "") for name in _COLUMNS)
-            print("\t".join(map(printable, cells)), file=out)
-        return 0
-    for entry in entries:
-        ends = f", until {entry['expires_at']}" if entry["expires_at"] else ""
-        tables, place = ", ".join(entry["tables"]), "" if entry["source"] == "store" else "  (configuration)"
-        print(
-            printable(f"{entry['id']}  {entry['name']}  {entry['role']}  {tables}  {entry['state']}{ends}{place}"),
-            file=out,
-        )
-    if not entries:
-        print("there is no key: 'lakewarden keys create' makes one", file=out)
-    return 0
+    return [*entries, *(_entry_configured(key, seen) for key in configuration.settings.access.keys)]
 
 
-def revoke_key(key: str, *, config: Path, out: TextIO) -> int:
-    """Revoke a key by its id, and return 0. Raises UnknownNameError if there is none that could be revoked."""
+def revoke_key(key: str, *, config: Path, out: TextIO) -> None:
+    """Revoke a key by its id. Raises UnknownNameError if there is none that could be revoked."""
     now = datetime.now(UTC)
     with _store_of(load(config)) as store:
         row = next((entry for entry in store.api_keys() if entry.id == key and entry.revoked_at is None), None)
@@ -121,7 +98,6 @@ def revoke_key(key: str, *, config: Path, out: TextIO) -> int:
         if not store.revoke_api_key(key, at=now):
             raise UnknownNameError(f"there is no key {key!r} that counts: 'lakewarden keys list' shows all")
     print(f"key {printable(key)} is revoked. A running daemon refuses it within a few seconds.", file=out)
-    return 0
 
 
 @contextmanager

@@ -60,6 +60,6 @@ def about_table(client: Client, table: str, ask: Callable[[], _T]) -> _T:
 
 def _names(client: Client) -> Sequence[str] | None:
     try:
-        return [table["id"] for table in islice(client.each_of_tables(), _READ)]
+        return [table["id"] for table in islice(client.each(client.tables), _READ)]
     except ClientError:
         return None

@@ -4,28 +4,25 @@ nothing.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, WouldRun
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import KeepsCommits, Listing, ReadsWriterDefaults, WriterDefaults
+from lakewarden.planners.ports import KeepsCommits
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.locations import is_in_catalog
 from lakewarden.service.commands.observing import as_served, decisions_on, observed
-from lakewarden.service.commands.places import SearchSettings, UnreadLine, catalogs_at, kind_of, tables_of
-from lakewarden.service.config.layers.templates import names_of
+from lakewarden.service.commands.places import SearchSettings, UnreadLine, tables_of
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.policies import first_policies
 from lakewarden.service.rules.forecast import Forecast, Past, Total, forecast, totals
@@ -249,84 +246,7 @@ def _search(places: Sequence[str], settings: SearchSettings) -> tuple[list[Table
     return list(tables.values()), unread
 
 
-# What a lake tells of its writers, for a first configuration: the locks that they name, and what their cleans kept.
-
-_TEMPLATES = ("{namespace}.{table}", "{namespace}/{table}", "{table}", "{path_hash}")
-_MOST_REMARKS = 5
-
-
-def options_in_catalogs(places: Iterable[str], *, err: TextIO) -> Mapping[str, WriterDefaults]:
-    """Return by format the options that the properties of the tables in catalogs name, if all of them name the same.
-
-    What differs from table to table only by its name is the same. If they name several, this is printed, and an
-    operator has to choose. Raises PermanentError if a place is the address of no catalog that can be asked.
-    """
-    named: dict[str, Counter[str]] = {}
-    remarks: dict[str, dict[str, None]] = {}
-    for format_name, defaults in _named(places):
-        remarks.setdefault(format_name, {}).update(dict.fromkeys(defaults.remarks))
-        if defaults.options:
-            named.setdefault(format_name, Counter())[json.dumps(defaults.options, sort_keys=True)] += 1
-    for format_name, tally in named.items():
-        if len(tally) > 1:
-            print(_several(format_name, tally), file=err)
-    return {
-        name: WriterDefaults(
-            options=json.loads(next(iter(named[name]))) if len(named.get(name, ())) == 1 else {},
-            remarks=tuple(texts)[:_MOST_REMARKS],
-        )
-        for name, texts in remarks.items()
-    }
-
-
-def over(first: Mapping[str, WriterDefaults], then: Mapping[str, WriterDefaults]) -> Mapping[str, WriterDefaults]:
-    """Return the options of `first`, and those of `then` for formats without any. All remarks stay."""
-    none = WriterDefaults()
-    return {
-        name: WriterDefaults(
-            options=first.get(name, none).options or then.get(name, none).options,
-            remarks=(*first.get(name, none).remarks, *then.get(name, none).remarks),
-        )
-        for name in {**first, **then}
-    }
-
-
-def _several(format_name: str, tally: Counter[str]) -> str:
-    sets = "; ".join(f"{tables} have {options}" for options, tables in tally.most_common(5))
-    return printable(
-        f"the {format_name} tables name {len(tally)} sets of options in their catalog, so none is written: {sets}"
-    )
-
-
-def _named(places: Iterable[str]) -> Iterator[tuple[str, WriterDefaults]]:
-    """Yield the format and the options of each table with such properties."""
-    storages = Storages()
-    for catalog in (catalog for place in places if kind_of(place) is not None for catalog in catalogs_at(place)):
-        if not isinstance(catalog.format, ReadsWriterDefaults):
-            continue
-        try:
-            listing = catalog.format.tables_in(
-                catalog.name, catalog.settings, storages.of(f"catalog://{catalog.name}/any")
-            )
-        except LakewardenError:
-            continue  # `init` has said so when it searched the place
-        for identifier, properties in listing.properties.items():
-            defaults = catalog.format.options_of(properties)
-            if defaults.options or defaults.remarks:
-                options = _for_each(defaults.options, _names(identifier, listing))
-                yield catalog.format.name, WriterDefaults(options=options, remarks=defaults.remarks)
-
-
-def _names(identifier: str, listing: Listing) -> Mapping[str, str]:
-    return names_of(identifier, listing.locations.get(identifier, ""), identifier)
-
-
-def _for_each(value: Any, names: Mapping[str, str]) -> Any:
-    """Return a value with templates in the place of the names of a table."""
-    if isinstance(value, Mapping):
-        return {key: _for_each(field, names) for key, field in value.items()}
-    return next((TEMPLATE for TEMPLATE in _TEMPLATES if TEMPLATE.format(**names) == value), value)
-
+# What the cleans of a lake kept, for a first configuration.
 
 _AT_ONCE = 8
 _MOST_READ = 2000

@@ -1,4 +1,4 @@
-"""The runs of a daemon: asked for, followed in their log, and what a pause does to them."""
+"""The runs of a daemon: asked for, and followed in their log."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from lakewarden.client import Client, NotFoundError
+from lakewarden.client import Client
 from lakewarden.client.bodies import DryRunExplanation, LogLineBody
 from lakewarden.executors.pool.listening import LogLine
 from lakewarden.planners.model.printable import printable, printable_values
-from lakewarden.service.commands.explain import explained
 from lakewarden.service.commands.printing import about_table, as_written, run_line
-from lakewarden.service.model.run import RunState
 from lakewarden.service.reporting.event_log import written_out
-from lakewarden.service.reporting.explain.bodies import TableExplanation
-from lakewarden.service.reporting.explain.text import service_written_out
 
 
 def run_service(client: Client, table: str, service: str, *, dry_run: bool, as_json: bool, out: TextIO) -> None:
@@ -24,15 +20,11 @@ def run_service(client: Client, table: str, service: str, *, dry_run: bool, as_j
 
     A run that is asked for skips the trigger and the window of the policy. It never skips a block. Raises ClientError.
     """
-    answer = about_table(client, table, lambda: client.explain_table(table))
-    if service not in answer["services"]:
-        able = ", ".join(answer["services"]) or "none"
-        raise NotFoundError(f"table {table} has no policy for {service!r}; it has: {able}")
     if dry_run:
-        dry = client.dry_run(table, service)
-        print(as_written(dry) if as_json else _dry(dry, explained(answer, client)), file=out)
+        dry = about_table(client, table, lambda: client.dry_run(table, service))
+        print(as_written(dry) if as_json else _dry(dry), file=out)
         return
-    run = client.request_run(table, service)
+    run = about_table(client, table, lambda: client.request_run(table, service))
     print(as_written(run) if as_json else run_line(run), file=out)
 
 
@@ -49,11 +41,10 @@ def end_rewrite(client: Client, table: str, service: str, *, out: TextIO) -> Non
     print(printable(f"the rewrite of all files of {table} is withdrawn: no further run of it begins"), file=out)
 
 
-def _dry(answer: DryRunExplanation, explanation: TableExplanation) -> str:
-    line = f"{answer['table']}  {answer['service']}: {answer['says']}"
-    remedy = [] if answer["remedy"] is None else [f"  -> {answer['remedy']}"]
-    service_text = service_written_out(explanation, answer["service"])
-    return "\n".join([*(printable(text) for text in [line, *remedy]), service_text])
+def _dry(answer: DryRunExplanation) -> str:
+    lines = [f"{answer['table']}  {answer['service']}: {answer['says']}"]
+    lines += [] if answer["remedy"] is None else [f"  -> {answer['remedy']}"]
+    return "\n".join(map(printable, lines))
 
 
 _AGAIN_SECONDS = 1.0
@@ -92,28 +83,3 @@ def _print(items: list[LogLineBody], *, after: int, as_json: bool, out: TextIO) 
         for line in written_out([LogLine(**item) for item in items], after=after):
             print(printable(line, most=100_000, lines=True), file=out)
     out.flush()
-
-
-_MOST_NAMED = 20
-_UNDER_WAY = {
-    RunState.QUEUED: "it has not begun. If its turn comes during the pause, it ends and has done nothing",
-    RunState.RUNNING: "its present step ends, and its next step is refused. Its plan is taken up after the pause",
-    RunState.COMMITTING: "it commits, because its commit was permitted already",
-    RunState.UNKNOWN: "its worker is gone. The timeline of the table will show how it ended",
-}
-
-
-def print_paused(client: Client, table: str | None, *, out: TextIO) -> None:
-    """Print that a table is paused, or every table, and what becomes of each run under way."""
-    print(
-        printable(f"{table or 'every table'} is paused: 'lakewarden tables resume {table or '--all'}' ends it"),
-        file=out,
-    )
-    runs = client.runs(table=table, state=[state.value for state in _UNDER_WAY], limit=_MOST_NAMED)
-    for run in runs["items"]:
-        becomes = _UNDER_WAY[RunState(run["state"])]
-        print(printable(f"run {run['id']} ({run['service']} of {run['table']}): {becomes}"), file=out)
-    if runs["next"] is not None:
-        print("'lakewarden runs list --active' shows the other runs", file=out)
-    if any(run["state"] != RunState.COMMITTING for run in runs["items"]):
-        print("'lakewarden runs cancel RUN' ends one of them for good", file=out)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -15,38 +17,7 @@ from lakewarden.executors.pool.listening import RunLogs
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.config.daemon import HistorySettings
 from lakewarden.service.store.sql.store import Store
-
-# Housekeeping of the history: old changes of decisions are deleted in small steps.
-
-_AT_ONCE = 200
-
-MOST_CHANGES = 1_000_000
-"""So many changes of decisions are kept at most, the newest. A row needs some 400 bytes, so a table that changes its
-mind again and again fills no disk.
-"""
-
-
-def tidy_history(store: Store, *, at: datetime, settings: HistorySettings, pause: Callable[[], bool]) -> int | None:
-    """Delete what is older than the settings keep, and what is beyond MOST_CHANGES. Return how many rows, or None if
-    `pause` said to end.
-
-    Raises TemporaryError if the store does not answer.
-    """
-    deleted, after = 0, 0
-    while True:
-        last, some = store.forget_decision_changes(
-            before=at - settings.keep, keep=MOST_CHANGES, after=after, most=_AT_ONCE
-        )
-        deleted += some
-        if last is None:
-            break
-        after = last
-        if pause():
-            return None
-    return deleted
-
 
 log = structlog.get_logger(__name__)
 
@@ -59,10 +30,7 @@ BREATH_SECONDS = 0.05
 """The pause between two steps, in which others may write."""
 
 
-AUDIT_FOR = timedelta(days=365)
-"""How long acts are kept if nothing else is said."""
-
-_ACTS_AT_ONCE = 200
+_AT_ONCE = 200
 
 MOST_CHANGES = 1_000_000
 """So many changes of decisions are kept at most, the newest. A row needs some 400 bytes, so a table that changes its
@@ -70,33 +38,38 @@ mind again and again fills no disk.
 """
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Keeping:
+    """How long runs, acts and changes of decisions are kept."""
+
+    runs: timedelta
+    acts: timedelta
+    changes: timedelta
+
+
 def tidy(
-    store: Store,
-    *,
-    registered: Mapping[TableId, Table],
-    at: datetime,
-    keep: timedelta,
-    keep_audit: timedelta = AUDIT_FOR,
-    history: HistorySettings | None = None,
-    pause: Callable[[float], bool],
+    store: Store, *, registered: Mapping[TableId, Table], at: datetime, keep: Keeping, pause: Callable[[float], bool]
 ) -> int | None:
     """Delete what is older than `keep`, with a pause between any two steps. Return the number of deleted runs.
 
     `pause` waits for so many seconds, and returns whether to end early. The result is None if the store does not
     answer.
     """
-    forgotten = 0
+    forgotten, after = 0, 0
     locations = {table.id: table.location for table in registered.values()}
     try:
-        for runs in store.forget(registered=locations, at=at, keep=keep):
+        for runs in store.forget(registered=locations, at=at, keep=keep.runs):
             forgotten += runs
             if pause(BREATH_SECONDS):
                 return forgotten
-        while store.forget_acts(before=at - keep_audit, most=_ACTS_AT_ONCE) == _ACTS_AT_ONCE:
+        while store.forget_acts(before=at - keep.acts, most=_AT_ONCE) == _AT_ONCE:
             if pause(BREATH_SECONDS):
                 return forgotten
-        if history is not None:
-            tidy_history(store, at=at, settings=history, pause=lambda: pause(BREATH_SECONDS))
+        changes = partial(store.forget_decision_changes, before=at - keep.changes, keep=MOST_CHANGES, most=_AT_ONCE)
+        while (last := changes(after=after)[0]) is not None:
+            after = last
+            if pause(BREATH_SECONDS):
+                return forgotten
     except TemporaryError as error:
         log.warning("store_unavailable", error=str(error))
         return None
@@ -105,30 +78,14 @@ def tidy(
 
 @contextmanager
 def housekeeping(
-    store: Store,
-    clock: Clock,
-    *,
-    registered: Mapping[TableId, Table],
-    keep: timedelta,
-    keep_audit: timedelta = AUDIT_FOR,
-    history: HistorySettings | None = None,
-    run_logs: RunLogs | None = None,
+    store: Store, clock: Clock, *, registered: Mapping[TableId, Table], keep: Keeping, run_logs: RunLogs
 ) -> Iterator[None]:
     """Tidy the store once an hour inside the `with` block. `registered` is read again each time."""
     over = threading.Event()
 
     def once() -> None:
-        forgotten = tidy(
-            store,
-            registered=registered,
-            at=clock.now(),
-            keep=keep,
-            keep_audit=keep_audit,
-            history=history,
-            pause=over.wait,
-        )
-        if run_logs is not None:
-            run_logs.prune(clock.now() - keep)
+        forgotten = tidy(store, registered=registered, at=clock.now(), keep=keep, pause=over.wait)
+        run_logs.prune(clock.now() - keep.runs)
         if forgotten is not None:
             log.info("housekeeping", runs_forgotten=forgotten)
 

@@ -63,27 +63,6 @@ class TableStatus:
         )
 
 
-class _Parts(NamedTuple):
-    """The fields of a TableStatus, as the rooms answer them."""
-
-    view: TableView | None
-    table: Table
-    owner: ReplicaId | None
-    polled_every: timedelta | None
-    failure: str | None
-    paused: str | None
-    decisions: Mapping[Service, Decision]
-    would_run: Mapping[Service, WouldRun]
-    active: tuple[Run, ...]
-    approvals: Mapping[Service, ApprovalRow]
-    writer_failures: tuple[Blamed, ...]
-    retries: Mapping[Service, Retries]
-    lock: Evidence | None
-    smaller: Mapping[Service, str]
-    rewrites: Mapping[Service, RewriteRow]
-    foreign_services: tuple[Instant, ...]
-
-
 _Common = tuple[
     ReplicaId | None,
     timedelta | None,
@@ -100,7 +79,6 @@ cadence, the pause, the decisions, the decisions of the mode `plan`, and the evi
 class _Kept(NamedTuple):
     """What is kept of a table. `common` is None if a room said something that few tables have."""
 
-    parts: _Parts
     status: TableStatus
     common: _Common | None = None
 
@@ -146,10 +124,10 @@ class TableStatuses:
                 common = (owner_of(table), interval(table), paused(of), decisions(of), planned(of), evidence(of))
                 observation = seen(of)
                 view = None if observation is None else observation.view
-                same = entry is not None and entry.parts.view is view and entry.parts.table is table
+                same = entry is not None and entry.status.view is view and entry.status.table is table
                 if entry is None or not same or entry.common != common:
                     entry = self._look(table, entry)
-                    entry = entry._replace(common=common if _says_no_more(entry.parts, common) else None)
+                    entry = entry._replace(common=common if _says_no_more(entry.status, common) else None)
             else:
                 entry = self._look(table, entry)._replace(common=None)
             kept[of] = entry
@@ -177,38 +155,38 @@ class TableStatuses:
         )
 
     def _look(self, table: Table, kept: _Kept | None) -> _Kept:
-        parts = self._parts(table)
+        status = self._status(table)
         # A view is equal only to itself: a comparison of two large ones would take longer than a new status.
-        if kept is not None and kept.parts.view is parts.view and kept.parts[1:] == parts[1:]:
+        if kept is not None and kept.status.view is status.view and kept.status == status:
             return kept
-        return _Kept(parts=parts, status=TableStatus(**parts._asdict()))
+        return _Kept(status=status)
 
-    def _parts(self, table: Table) -> _Parts:
+    def _status(self, table: Table) -> TableStatus:
         of = table.id
         owner = self._shares.owner_of(table)
         observation = self._observations.kept(of)
         view = None if observation is None else observation.view
-        return _Parts(
-            view,
-            table,
-            None if owner is None else owner.id,
-            self._poller.interval(table),
-            self._poller.failure(of),
-            self._service_states.paused(of),
-            self._requests.decisions(of),
-            self._requests.would_run(of),
-            tuple(self._active_runs.of(of).values()),
-            {} if view is None else self._approvals.open(table, view),
-            self._poller.writer_failures(of),
-            self._service_states.retries(of),
-            self._proofs.evidence(of),
-            self._service_states.plans_smaller(of),
-            {} if view is None else self._rewrites.under_way(table, view),
-            self._foreign_services.of(of),
+        return TableStatus(
+            table=table,
+            owner=None if owner is None else owner.id,
+            view=view,
+            polled_every=self._poller.interval(table),
+            failure=self._poller.failure(of),
+            paused=self._service_states.paused(of),
+            decisions=self._requests.decisions(of),
+            would_run=self._requests.would_run(of),
+            active=tuple(self._active_runs.of(of).values()),
+            approvals={} if view is None else self._approvals.open(table, view),
+            writer_failures=self._poller.writer_failures(of),
+            retries=self._service_states.retries(of),
+            lock=self._proofs.evidence(of),
+            smaller=self._service_states.plans_smaller(of),
+            rewrites={} if view is None else self._rewrites.under_way(table, view),
+            foreign_services=self._foreign_services.of(of),
         )
 
 
-def _says_no_more(parts: _Parts, common: _Common) -> bool:
+def _says_no_more(parts: TableStatus, common: _Common) -> bool:
     """Whether a status is made of the common answers alone. A room may have said more since they were given."""
     few = (parts.failure, parts.active, parts.approvals, parts.writer_failures)
     fewer = (parts.retries, parts.smaller, parts.rewrites, parts.foreign_services)

@@ -13,41 +13,37 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.browsers import CrossOriginGuard, Hosts
-from lakewarden.service.http.access.callers import Callers, Identify
-from lakewarden.service.http.access.roles import add_audit, guarding
+from lakewarden.service.http.access.callers import Callers, Identify, uncounted
+from lakewarden.service.http.access.roles import guarding
 from lakewarden.service.http.errors import DEFAULT, Answer, add_error_handlers, errors
 from lakewarden.service.http.forwarding import forwarding
-from lakewarden.service.http.history import add_decisions, add_run_log
+from lakewarden.service.http.history import add_history
 from lakewarden.service.http.hooks import HOOK_KEYS, HOOKS, add_hooks
-from lakewarden.service.http.live.etags import LiveRuns, tagged
 from lakewarden.service.http.openapi import describe, operation_id
-from lakewarden.service.http.pages.answer import ProblemPages
-from lakewarden.service.http.pages.every import add_pages
-from lakewarden.service.http.pages.sign_in import RETURN_PATH, SIGN_IN, STATIC, WITH_ISSUER
-from lakewarden.service.http.pages.table import WriterPart
+from lakewarden.service.http.pages.answer import ProblemPages, Rendering
+from lakewarden.service.http.pages.fleet import add_fleet
+from lakewarden.service.http.pages.runs import add_run_pages
+from lakewarden.service.http.pages.sign_in import RETURN_PATH, SIGN_IN, STATIC, WITH_ISSUER, add_sign_in
+from lakewarden.service.http.pages.table import add_table
 from lakewarden.service.http.query.lists import add_lists
 from lakewarden.service.http.query.steps import in_turns, stepped, strict
 from lakewarden.service.http.redacted import ConfigurationPart
-from lakewarden.service.http.registry import add_discovery, add_registrations
+from lakewarden.service.http.registry import add_registry
 from lakewarden.service.http.requests import BodyLimit, PlainPaths, PlainRequests
 from lakewarden.service.http.routes.barriers import add_barriers
 from lakewarden.service.http.routes.daemon import add_daemon
 from lakewarden.service.http.routes.deletions import add_deletions
-from lakewarden.service.http.routes.explain import add_explain, add_writer_options
-from lakewarden.service.http.routes.pauses import add_cancelling, add_pauses, add_release
-from lakewarden.service.http.routes.policies import add_policies, add_proof
+from lakewarden.service.http.routes.explain import WriterPart, add_explain
+from lakewarden.service.http.routes.pauses import add_pauses
+from lakewarden.service.http.routes.policies import add_policies
 from lakewarden.service.http.routes.runs import add_runs
-from lakewarden.service.http.routes.status import add_replicas, add_status, add_tables
+from lakewarden.service.http.routes.status import add_status
 from lakewarden.service.http.routes.timeline import add_timeline
 from lakewarden.service.model.heard import OnHook
 from lakewarden.service.model.problems import OnRefusal
 
 if TYPE_CHECKING:
     from lakewarden.service.state.sign_in import SignIns
-
-
-def _not_counted(_kind: str, _sender: str) -> None:
-    return
 
 
 def build_api(
@@ -57,7 +53,7 @@ def build_api(
     hook_heard: OnHook,
     url: str = "http://127.0.0.1:8080",
     hosts: Hosts | None = None,
-    on_refusal: OnRefusal = _not_counted,
+    on_refusal: OnRefusal = uncounted,
     identify: Identify | None = None,
     sign_ins: SignIns | None = None,
     formats: Mapping[str, TableFormat] = FORMATS,
@@ -71,34 +67,28 @@ def build_api(
     `configuration` is shown.
     """
     app = _application(hosts, on_refusal, identify)
-    steps = (guarding(on_refusal), strict(HOOKS, RETURN_PATH), in_turns(), tagged, forwarding(plane))
+    steps = (guarding(on_refusal), strict(HOOKS, RETURN_PATH), in_turns(), forwarding(plane))
     app.router.route_class = stepped(*steps)
+    writers = WriterPart(url=url, formats=formats, with_keys=identify is not None)
     add_hooks(app, plane, hook_heard)
-    live = LiveRuns(plane, clock)
-    add_lists(app, plane, live)
-    add_tables(app, plane)
+    add_lists(app, plane, clock)
     add_timeline(app, plane)
     add_policies(app, plane)
-    add_proof(app, plane)
-    add_explain(app, plane, clock)
-    add_writer_options(app, plane, url=url, formats=formats, with_keys=identify is not None)
-    add_runs(app, plane, clock, live)
-    add_cancelling(app, plane, clock)
-    add_pauses(app, plane)
+    add_explain(app, plane, clock, writers)
+    add_runs(app, plane, clock)
+    add_pauses(app, plane, clock)
     add_deletions(app, plane)
     add_barriers(app, plane)
-    add_release(app, plane)
     add_status(app, plane, clock)
-    add_decisions(app, plane)
-    add_run_log(app, plane)
+    add_history(app, plane)
     part = configuration or ConfigurationPart()
-    add_daemon(app, plane, part.shown, part.reloading)
-    add_registrations(app, part.registering)
-    add_discovery(app, plane)
-    add_replicas(app, plane)
-    add_audit(app, plane)
-    writers = WriterPart(url=url, formats=formats, with_keys=identify is not None)
-    add_pages(app, plane, clock=clock, identify=identify, sign_ins=sign_ins, live=live, writers=writers)
+    add_daemon(app, plane, part)
+    add_registry(app, plane, part.registering)
+    rendering = Rendering(clock)
+    add_fleet(app, plane, clock, rendering)
+    add_table(app, plane, clock, rendering, writers)
+    add_run_pages(app, plane, clock, rendering)
+    add_sign_in(app, identify, sign_ins, rendering)
     return app
 
 

@@ -22,8 +22,6 @@ from lakewarden.service.events import Sampler
 from lakewarden.service.http.query.pages import in_plain_words
 from lakewarden.service.model.problems import MEDIA_TYPE, ProblemCode, Refusal, problem
 
-# Answers in JSON, and the answer of every error: problem details (RFC 9457).
-
 
 class Answer(JSONResponse):
     """An answer with printable texts only. Names, paths and reasons come from tables and senders."""
@@ -31,6 +29,10 @@ class Answer(JSONResponse):
     def render(self, content: Any) -> bytes:
         """Return the body."""
         return super().render(printable_values(content))
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        """Keep the answer out of caches: it depends on the caller."""
+        super().init_headers({"Cache-Control": "no-store", **(headers or {})})
 
 
 class ProblemBody(BaseModel):

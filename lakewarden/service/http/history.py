@@ -1,8 +1,9 @@
-"""`GET /v1/tables/{table}/decisions`: what was decided on a table, by page."""
+"""The past: what was decided on a table, what was written during a run, and who did what."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
@@ -10,13 +11,14 @@ from pydantic import BaseModel
 
 from lakewarden.executors.pool.listening import LogLine
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import TableId
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
-from lakewarden.service.http.query.pages import PAGED, Limit, Page, link_to_next
+from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, link_to_next
 from lakewarden.service.http.registered import registered, run_for
-from lakewarden.service.model.access import Role
-from lakewarden.service.model.run import DecisionChange, Run, RunState
+from lakewarden.service.model.access import ActKind, Role
+from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.event_log import written_out
 from lakewarden.service.reporting.explain.assembly import PastDecision, past_decision
 
@@ -31,42 +33,7 @@ class DecisionPage(Page[DecisionChangeBody]):
     """One page of decisions."""
 
 
-def add_decisions(app: FastAPI, plane: ControlPlane) -> None:
-    """Add the route."""
-
-    @app.get(
-        "/v1/tables/{table}/decisions",
-        responses={**PAGED, **errors(404, 422, 503)},
-        openapi_extra=needs(Role.VIEWER),
-    )
-    def decisions(
-        *,
-        table: str,
-        request: Request,
-        response: Response,
-        service: Service | None = None,
-        after: Annotated[int | None, Query(ge=1, le=2**53)] = None,
-        limit: Limit = 100,
-    ) -> DecisionPage:
-        """Return the decisions on a table, the newest first, as far as the store has kept them.
-
-        A decision begins when its kind, its remedy or its reason changes. Other numbers in a reason are no change.
-        """
-        of = registered(plane, table).table.id
-        changes = plane.history().decision_changes(of, service=service, before=after, limit=limit + 1)
-        cursor = str(changes[limit - 1].number) if len(changes) > limit else None
-        link_to_next(request, response, cursor)
-        return DecisionPage(items=[_body(change) for change in changes[:limit]], next=cursor)
-
-
-def _body(change: DecisionChange) -> DecisionChangeBody:
-    return DecisionChangeBody(service=change.decision.service, **past_decision(change).model_dump())
-
-
-# `GET /v1/runs/{run}/log`: what the worker and its JVM wrote during a run.
-
 TEXT = "text/plain"
-LINES = "application/x-ndjson"
 
 
 class LogLineBody(BaseModel):
@@ -91,16 +58,64 @@ class LogPage(Page[LogLineBody]):
 
 _ANSWERS: Mapping[int | str, dict[str, Any]] = {
     **PAGED,
-    200: {**PAGED[200], "content": {TEXT: {"schema": {"type": "string"}}, LINES: {"schema": {"type": "string"}}}},
+    200: {**PAGED[200], "content": {TEXT: {"schema": {"type": "string"}}}},
 }
 
 
-def _log_body(line: LogLine) -> LogLineBody:
-    return LogLineBody.model_validate(line, from_attributes=True)
+class ActBody(BaseModel):
+    """One act of a person or a program.
+
+    `key` is the id of the API key, or the place of its secret. It is null if no key was asked for. `before` and `after`
+    are what the act changed. `number` rises with each act.
+    """
+
+    number: int
+    at: datetime
+    who: str
+    key: str | None
+    kind: ActKind
+    table: str | None
+    service: str | None
+    before: str | None
+    after: str | None
 
 
-def add_run_log(app: FastAPI, plane: ControlPlane) -> None:
-    """Add the route."""
+class ActPage(Page[ActBody]):
+    """One page of acts."""
+
+
+def add_history(app: FastAPI, plane: ControlPlane) -> None:
+    """Add the routes."""
+
+    @app.get(
+        "/v1/tables/{table}/decisions",
+        responses={**PAGED, **errors(404, 422, 503)},
+        openapi_extra=needs(Role.VIEWER),
+    )
+    def decisions(
+        *,
+        table: str,
+        request: Request,
+        response: Response,
+        service: Service | None = None,
+        after: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+        limit: Limit = 100,
+    ) -> DecisionPage:
+        """Return the decisions on a table, the newest first, as far as the store has kept them.
+
+        A decision begins when its kind, its remedy or its reason changes. Other numbers in a reason are no change.
+        """
+        of = registered(plane, table).table.id
+        changes = plane.history().decision_changes(of, service=service, before=after, limit=limit + 1)
+        cursor = str(changes[limit - 1].number) if len(changes) > limit else None
+        link_to_next(request, response, cursor)
+        return DecisionPage(
+            items=[
+                DecisionChangeBody(service=change.decision.service, **past_decision(change).model_dump())
+                for change in changes[:limit]
+            ],
+            next=cursor,
+        )
 
     @app.get(
         "/v1/runs/{run}/log",
@@ -118,23 +133,37 @@ def add_run_log(app: FastAPI, plane: ControlPlane) -> None:
     ) -> LogPage | Response:
         """Return what the worker and its JVM wrote during a run, the oldest line first.
 
-        With `Accept: text/plain` the answer is text, and with `application/x-ndjson` a JSON object a line. `after` is
-        the number of the last line that is known. The log is on the disk of the replica that carried out the run.
-        Another replica passes the request on.
+        With `Accept: text/plain` the answer is text. `after` is the number of the last line that is known. The log
+        is on the disk of the replica that carried out the run. Another replica passes the request on.
         """
         lines = log_of(plane, run_for(plane, run, caller_of(request)), after=after, limit=limit + 1)
         page = lines[:limit]
         cursor = str(page[-1].number) if len(lines) > limit else None
         accepted = request.headers.get("accept", "")
-        if any(kind in accepted for kind in (TEXT, "text/html")):  # a browser shows text
-            answer = Response("".join(f"{line}\n" for line in written_out(page, after=after)), media_type=TEXT)
-        elif LINES in accepted:
-            answer = Response("".join(f"{_log_body(line).model_dump_json()}\n" for line in page), media_type=LINES)
-        else:
+        if not any(kind in accepted for kind in (TEXT, "text/html")):  # a browser shows text
             link_to_next(request, response, cursor)
-            return LogPage(items=[_log_body(line) for line in page], next=cursor)
+            return LogPage(items=[LogLineBody.model_validate(line, from_attributes=True) for line in page], next=cursor)
+        answer = Response("".join(f"{line}\n" for line in written_out(page, after=after)), media_type=TEXT)
         link_to_next(request, answer, cursor)
         return answer
+
+    @app.get("/v1/audit", responses={**PAGED, **errors(422, 503)}, openapi_extra=needs(Role.ADMIN, whole=True))
+    def audit(
+        *,
+        request: Request,
+        response: Response,
+        table: Name = None,
+        after: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
+        limit: Limit = 100,
+    ) -> ActPage:
+        """Return the acts of persons and programs, the newest first.
+
+        `after` is the number of the act after which the page begins. The acts of the page are older.
+        """
+        acts = plane.acts(table=None if table is None else TableId(table), before=after, limit=limit + 1)
+        cursor = str(acts[limit - 1].number) if len(acts) > limit else None
+        link_to_next(request, response, cursor)
+        return ActPage(items=[ActBody.model_validate(act, from_attributes=True) for act in acts[:limit]], next=cursor)
 
 
 def log_of(plane: ControlPlane, run: Run, *, after: int = 0, limit: int) -> Sequence[LogLine]:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.browsers import CrossOriginGuard, Hosts
-from lakewarden.service.http.access.callers import Callers, Identify
+from lakewarden.service.http.access.callers import Callers, Identify, uncounted
 from lakewarden.service.http.access.roles import OPEN, guarding, needs
 from lakewarden.service.http.errors import DEFAULT, Answer, add_error_handlers
 from lakewarden.service.http.openapi import describe, operation_id
@@ -46,17 +46,13 @@ class _Scrapes:
         return await asyncio.shield(self._under_way)
 
 
-def _not_counted(_refusal: str, _sender: str) -> None:
-    return
-
-
 def build_management(
     plane: ControlPlane,
     registry: CollectorRegistry,
     *,
     identify: Identify | None = None,
     hosts: Hosts | None = None,
-    on_refusal: OnRefusal = _not_counted,
+    on_refusal: OnRefusal = uncounted,
     notes: Callable[[], Sequence[str]] = tuple,
 ) -> FastAPI:
     """Return the management application. `identify` knows the callers of the metrics. None: they need no key.

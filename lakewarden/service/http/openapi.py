@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -14,8 +14,7 @@ from fastapi.routing import APIRoute
 from lakewarden.service.http.access.callers import KEY_HEADER
 from lakewarden.service.http.access.roles import is_open
 from lakewarden.service.http.errors import PROBLEM, ProblemBody
-from lakewarden.service.http.live.etags import IF_NONE_MATCH, NOT_MODIFIED, is_tagged
-from lakewarden.service.model.problems import MEDIA_TYPE, REFUSALS, problem
+from lakewarden.service.model.problems import MEDIA_TYPE, REFUSALS
 
 _IN_PATH = re.compile(r"\{(\w+)\}")
 _UNUSED = ("HTTPValidationError", "ValidationError")
@@ -28,23 +27,6 @@ _SCHEMES = {
 }
 _SECURITY: list[dict[str, list[str]]] = [{}, {"Bearer": []}, {"Key": []}]
 """Without `access.authentication` no key is needed."""
-
-_EXAMPLES: Mapping[str, Any] = {
-    "ApprovalRequest": {"by": "ada"},
-    "BarrierRequest": {"hold": "10s", "wait": "1m"},
-    "PauseRequest": {"reason": "a migration of the writers"},
-    "ProblemBody": problem(
-        status=HTTPStatus.CONFLICT,
-        code="blocked",
-        detail="paused: a migration of the writers",
-        remedy="resume it",
-        instance="/v1/tables/sales.orders/services/compaction/runs",
-    ),
-    "QuarantineRequest": {"reason": "its budget is wrong"},
-    "ChangedTableRequest": {"path": "s3://lake/sales/orders", "policy": "stream", "mode": "act"},
-    "RegisteredTableRequest": {"id": "sales.orders", "path": "s3://lake/sales/orders", "policy": "stream"},
-    "RunRequest": {"rewrite_all": True},
-}
 
 
 def operation_id(route: APIRoute) -> str:
@@ -70,18 +52,13 @@ def _described(app: FastAPI) -> dict[str, Any]:
     for unused in _UNUSED:
         schemas.pop(unused, None)
     schemas["ProblemBody"] = ProblemBody.model_json_schema()
-    for name in schemas.keys() & _EXAMPLES.keys():
-        schemas[name]["examples"] = [_EXAMPLES[name]]
     components["responses"] = {_name(status): _shared(status) for status in _everywhere()}
     components["securitySchemes"] = _SCHEMES
     for path, methods in made["paths"].items():
-        for method, operation in methods.items():
+        for operation in methods.values():
             below = path.strip("/").removeprefix("v1/")
             operation["tags"] = ["services" if "/services/" in path else below.partition("/")[0]]
             _with_parameters(operation, path)
-            if is_tagged(path, method):
-                operation["parameters"].append(dict(IF_NONE_MATCH))
-                operation["responses"]["304"] = dict(NOT_MODIFIED)
     for operation in _operations(made):
         _with_problems(operation)
         if not is_open(operation):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from lakewarden.planners.model.instant import RunId, Service
@@ -13,6 +13,7 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.errors import ApiError
+from lakewarden.service.http.schemas import RunBody, run_body
 from lakewarden.service.model.access import Caller
 from lakewarden.service.model.run import Run
 
@@ -50,6 +51,14 @@ def run_for(plane: ControlPlane, run: str, caller: Caller) -> Run:
     if record is None or not caller.reaches(record.table):
         raise ApiError(404, "not_found", f"there is no run {run}, or several runs begin so")
     return record
+
+
+def run_bodies(plane: ControlPlane, runs: Sequence[Run], *, now: datetime) -> list[RunBody]:
+    """Return runs as JSON, with what only the daemon knows that carries them out. Raises TemporaryError if the store
+    does not answer.
+    """
+    waiting, doing = plane.waiting(), plane.progress()
+    return [run_body(run, now=now, waits_for=waiting.get(run.id), doing=doing.get(run.id)) for run in runs]
 
 
 async def answered(

@@ -1,22 +1,24 @@
-"""`/v1/registrations`: tables are registered, changed and removed while the daemon runs."""
+"""`/v1/registrations`: tables are registered, changed and removed while the daemon runs. `/v1/discovery`: what was
+found by patterns of paths and in catalogs, and what was refused.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
-from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from lakewarden.planners.model.table import Mode, Scheduling, TableId
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
-from lakewarden.service.http.errors import Answer, ApiError, errors
-from lakewarden.service.http.live.etags import IF_MATCH, expects, tag_of
+from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, cut, link_to_next
-from lakewarden.service.model.access import Caller, Role
+from lakewarden.service.http.requests import names_tag
+from lakewarden.service.model.access import Role
 from lakewarden.service.model.configuring import (
     Expected,
     NotRegisteredError,
@@ -28,8 +30,19 @@ from lakewarden.service.model.configuring import (
 from lakewarden.service.model.found import SourceStatus
 
 _Answer = TypeVar("_Answer")
+_MOST = 1000
+"""So many refusals of one source are shown."""
+
 _ADMIN = needs(Role.ADMIN, whole=True)
-_IF_SEEN = {**_ADMIN, "parameters": [IF_MATCH]}
+_IF_MATCH = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "description": "The `ETag` of the registration as it was read. If it has another one now, the answer is 412, and "
+    "nothing is changed.",
+    "schema": {"type": "string"},
+}
+_IF_SEEN = {**_ADMIN, "parameters": [_IF_MATCH]}
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
@@ -103,120 +116,6 @@ class RegistrationPage(Page[RegistrationBody]):
     """One page of registered tables."""
 
 
-def add_registrations(app: FastAPI, registering: Registering | None) -> None:
-    """Add the routes. `registering` is None if the daemon has no configuration."""
-
-    @app.get("/v1/registrations", responses={**PAGED, **errors(422, 503)}, openapi_extra=needs(Role.VIEWER))
-    def registrations(
-        *, request: Request, response: Response, after: Name = None, limit: Limit = 100
-    ) -> RegistrationPage:
-        """Return the tables that are registered over the API, also those that cannot be served, by their ids."""
-        caller = caller_of(request)
-        rows = [row for row in _registrations(registering) if caller.reaches(row.table)]
-        page, cursor = cut(rows, by=lambda row: row.table, after=after, limit=limit)
-        link_to_next(request, response, cursor)
-        return RegistrationPage(items=[_body(row) for row in page], next=cursor)
-
-    @app.get("/v1/registrations/{id}", responses=errors(404, 503), openapi_extra=needs(Role.VIEWER))
-    def registration(id: str, request: Request) -> RegistrationBody:  # noqa: A002 - the name in the path
-        """Return one table that is registered over the API."""
-        row = next((row for row in _registrations(registering) if row.table == id), None)
-        if row is None or not caller_of(request).reaches(id):
-            raise ApiError(404, "not_found", f"no table {id!r} is registered over the API")
-        return _body(row)
-
-    @app.post("/v1/registrations", status_code=201, responses=errors(409, 422, 503), openapi_extra=_ADMIN)
-    def register_table(request: Request, response: Response, body: RegisteredTableRequest) -> RegistrationBody:
-        """Register a table. The store keeps it, and every replica on the store serves it within seconds.
-
-        Its place must lie below a root of the configuration. No other table may be there, inside of it or around it.
-        """
-        caller, entry = caller_of(request), _entry(body)
-        made = _body(_answer_of(lambda: _there(registering).register(entry, caller=caller)))
-        response.headers["ETag"] = _tag(made, caller)
-        return made
-
-    @app.put("/v1/registrations/{id}", responses=errors(404, 409, 412, 422, 503), openapi_extra=_IF_SEEN)
-    def change_table(
-        id: str,  # noqa: A002
-        request: Request,
-        response: Response,
-        body: ChangedTableRequest | None = None,
-    ) -> RegistrationBody:
-        """Replace the entry of a registered table. If it has a run, the new settings wait for the end of that run.
-
-        Its place and its format stay. A table of the configuration file is changed there.
-        """
-        there = _there(registering, id)
-        caller, entry, seen = caller_of(request), _entry(body), _seen_by(request)
-        changed = _body(_answer_of(lambda: there.change(TableId(id), entry, caller=caller, expected=seen)))
-        response.headers["ETag"] = _tag(changed, caller)
-        return changed
-
-    @app.delete("/v1/registrations/{id}", status_code=204, responses=errors(404, 409, 412, 503), openapi_extra=_IF_SEEN)
-    def remove_table(id: str, request: Request) -> None:  # noqa: A002
-        """Serve a registered table no longer. Its runs end as they would, and no other one begins.
-
-        Nothing of the table is touched.
-        """
-        caller, seen = caller_of(request), _seen_by(request)
-        _answer_of(lambda: _there(registering, id).remove(TableId(id), caller=caller, expected=seen))
-
-
-def _seen_by(request: Request) -> Expected:
-    """Return what tells whether a registration is the one that the request wants to change."""
-    caller = caller_of(request)
-    return lambda there: expects(request, _tag(_body(there), caller))
-
-
-def _tag(body: RegistrationBody, caller: Caller) -> str:
-    """Return the tag that the caller is given when it reads this registration."""
-    return tag_of(bytes(Answer(jsonable_encoder(body)).body), caller)
-
-
-def _there(registering: Registering | None, table: str | None = None) -> Registering:
-    """Return what registers tables. Raises ApiError if there is none: it knows no `table`, and registers none."""
-    if registering is None and table is not None:
-        raise ApiError(404, "not_found", f"no table {table!r} is registered over the API")
-    if registering is None:
-        raise ApiError(409, "not_supported", "the daemon was started without a configuration file")
-    return registering
-
-
-def _registrations(registering: Registering | None) -> Sequence[Registration]:
-    return () if registering is None else registering.registrations()
-
-
-def _answer_of(ask: Callable[[], _Answer]) -> _Answer:
-    try:
-        return ask()
-    except NotRegisteredError as unknown:
-        raise ApiError(404, "not_found", str(unknown)) from unknown
-    except OtherRegistrationError as other:
-        raise ApiError(412, "changed", str(other), other.remedy) from other
-    except RegistrationRefusedError as refused:
-        raise ApiError(409, "refused", str(refused), refused.remedy) from refused
-
-
-def _entry(body: ChangedTableRequest | None) -> dict[str, Any]:
-    """Return an entry. Raises ApiError (422) if there is none."""
-    if body is None:
-        raise ApiError(422, "invalid", "body: is missing", "send the entry of the table")
-    return body.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-
-
-def _body(row: Registration) -> RegistrationBody:
-    return RegistrationBody(
-        id=row.table, entry=dict(row.entry), registered_by=row.by, registered_at=row.at, problem=row.problem
-    )
-
-
-# `/v1/discovery`: what was found by patterns of paths and in catalogs, and what was refused.
-
-_MOST = 1000
-"""So many refusals of one source are shown."""
-
-
 class RefusedTableBody(BaseModel):
     """A table, or a namespace, and why it is not served."""
 
@@ -255,8 +154,61 @@ class ListingBody(BaseModel):
     sources: int
 
 
-def add_discovery(app: FastAPI, plane: ControlPlane) -> None:
-    """Add the routes."""
+def add_registry(app: FastAPI, plane: ControlPlane, registering: Registering | None) -> None:
+    """Add the routes. `registering` is None if the daemon has no configuration."""
+
+    @app.get("/v1/registrations", responses={**PAGED, **errors(422, 503)}, openapi_extra=needs(Role.VIEWER))
+    def registrations(
+        *, request: Request, response: Response, after: Name = None, limit: Limit = 100
+    ) -> RegistrationPage:
+        """Return the tables that are registered over the API, also those that cannot be served, by their ids."""
+        caller = caller_of(request)
+        rows = [row for row in _registrations(registering) if caller.reaches(row.table)]
+        page, cursor = cut(rows, by=lambda row: row.table, after=after, limit=limit)
+        link_to_next(request, response, cursor)
+        return RegistrationPage(items=[_body(row) for row in page], next=cursor)
+
+    @app.get("/v1/registrations/{id}", responses=errors(404, 503), openapi_extra=needs(Role.VIEWER))
+    def registration(id: str, request: Request, response: Response) -> RegistrationBody:  # noqa: A002 - as in the path
+        """Return one table that is registered over the API."""
+        row = next((row for row in _registrations(registering) if row.table == id), None)
+        if row is None or not caller_of(request).reaches(id):
+            raise ApiError(404, "not_found", f"no table {id!r} is registered over the API")
+        return _tagged(_body(row), response)
+
+    @app.post("/v1/registrations", status_code=201, responses=errors(409, 422, 503), openapi_extra=_ADMIN)
+    def register_table(request: Request, response: Response, body: RegisteredTableRequest) -> RegistrationBody:
+        """Register a table. The store keeps it, and every replica on the store serves it within seconds.
+
+        Its place must lie below a root of the configuration. No other table may be there, inside of it or around it.
+        """
+        caller, entry = caller_of(request), _entry(body)
+        return _tagged(_body(_answer_of(lambda: _there(registering).register(entry, caller=caller))), response)
+
+    @app.put("/v1/registrations/{id}", responses=errors(404, 409, 412, 422, 503), openapi_extra=_IF_SEEN)
+    def change_table(
+        id: str,  # noqa: A002
+        request: Request,
+        response: Response,
+        body: ChangedTableRequest | None = None,
+    ) -> RegistrationBody:
+        """Replace the entry of a registered table. If it has a run, the new settings wait for the end of that run.
+
+        Its place and its format stay. A table of the configuration file is changed there.
+        """
+        there = _there(registering, id)
+        caller, entry, seen = caller_of(request), _entry(body), _seen_by(request)
+        changed = _answer_of(lambda: there.change(TableId(id), entry, caller=caller, expected=seen))
+        return _tagged(_body(changed), response)
+
+    @app.delete("/v1/registrations/{id}", status_code=204, responses=errors(404, 409, 412, 503), openapi_extra=_IF_SEEN)
+    def remove_table(id: str, request: Request) -> None:  # noqa: A002
+        """Serve a registered table no longer. Its runs end as they would, and no other one begins.
+
+        Nothing of the table is touched.
+        """
+        caller, seen = caller_of(request), _seen_by(request)
+        _answer_of(lambda: _there(registering, id).remove(TableId(id), caller=caller, expected=seen))
 
     @app.get("/v1/discovery", responses={**PAGED, **errors(422)}, openapi_extra=needs(Role.VIEWER, whole=True))
     def discovery(*, request: Request, response: Response, after: Name = None, limit: Limit = 100) -> SourcePage:
@@ -273,6 +225,60 @@ def add_discovery(app: FastAPI, plane: ControlPlane) -> None:
         """List every catalog and every pattern of paths now. `GET /v1/discovery` shows the answers."""
         plane.discovery.list_again()
         return ListingBody(sources=len(plane.discovery.sources()))
+
+
+def _seen_by(request: Request) -> Expected:
+    """Return what tells whether a registration is the one that the request wants to change. Without `If-Match` it is
+    whatever is there.
+    """
+    sent = request.headers.getlist("if-match")
+    return lambda there: not sent or names_tag(sent, _tag(_body(there)))
+
+
+def _tag(body: RegistrationBody) -> str:
+    return f'"{hashlib.blake2b(body.model_dump_json().encode(), digest_size=12).hexdigest()}"'
+
+
+def _tagged(body: RegistrationBody, response: Response) -> RegistrationBody:
+    response.headers["ETag"] = _tag(body)
+    return body
+
+
+def _there(registering: Registering | None, table: str | None = None) -> Registering:
+    """Return what registers tables. Raises ApiError if there is none: it knows no `table`, and registers none."""
+    if registering is None and table is not None:
+        raise ApiError(404, "not_found", f"no table {table!r} is registered over the API")
+    if registering is None:
+        raise ApiError(409, "not_supported", "the daemon was started without a configuration file")
+    return registering
+
+
+def _registrations(registering: Registering | None) -> Sequence[Registration]:
+    return () if registering is None else registering.registrations()
+
+
+def _answer_of(ask: Callable[[], _Answer]) -> _Answer:
+    try:
+        return ask()
+    except NotRegisteredError as unknown:
+        raise ApiError(404, "not_found", str(unknown)) from unknown
+    except OtherRegistrationError as other:
+        raise ApiError(412, "changed", str(other), other.remedy) from other
+    except RegistrationRefusedError as refused:
+        raise ApiError(409, "refused", str(refused), refused.remedy) from refused
+
+
+def _entry(body: ChangedTableRequest | None) -> dict[str, Any]:
+    """Return an entry. Raises ApiError (422) if there is none."""
+    if body is None:
+        raise ApiError(422, "invalid", "body: is missing", "send the entry of the table")
+    return body.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+
+
+def _body(row: Registration) -> RegistrationBody:
+    return RegistrationBody(
+        id=row.table, entry=dict(row.entry), registered_by=row.by, registered_at=row.at, problem=row.problem
+    )
 
 
 def _discovery_body(source: SourceStatus) -> SourceBody:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from fastapi import Request
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -23,6 +26,7 @@ SMALL_BYTES = 64 * 2**10
 
 URL_BYTES = 8 * 2**10
 _DIGITS = 18
+_TAG = re.compile(r'\*|"[^"]*"')
 
 
 class PlainRequests:
@@ -147,3 +151,8 @@ async def kept(request: Request, *, most: int) -> tuple[bytes, bool]:
                 connection.kept_bytes += len(fits)
         if not message.get("more_body", False):
             return bytes(body), whole
+
+
+def names_tag(sent: Sequence[str], tag: str) -> bool:
+    """Whether headers such as `If-Match` name a tag, or `*`. Weak tags are compared without their `W/` (RFC 9110)."""
+    return any(name in ("*", tag.removeprefix("W/")) for name in _TAG.findall(",".join(sent)))

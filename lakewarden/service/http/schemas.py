@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel
 
-from lakewarden.planners.model.decision import Decision
-from lakewarden.planners.model.instant import Instant, Service, Step
-from lakewarden.planners.model.view import TableView
+from lakewarden.executors.progress import RunProgress
+from lakewarden.planners.model.decision import Decision, remedy_of
+from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.table_statuses import TableStatus
-from lakewarden.service.http.live.progress import ProgressBody
 from lakewarden.service.model.run import Run
-from lakewarden.service.reporting.explain.assembly import failures_explained
-from lakewarden.service.reporting.explain.bodies import WriteFailureExplanation
-from lakewarden.service.rules.writer_failures import Blamed
+from lakewarden.service.reporting.explain.assembly import writers_explained
+from lakewarden.service.reporting.explain.bodies import WritersExplanation
+
+
+class ProgressBody(BaseModel):
+    """What a run does now, as its worker said it at its last heartbeat. It is not stored.
+
+    `stages` and `tasks` are those of the Spark jobs that have begun: a later job brings more. `stage` is a stage at
+    work. `bytes_read` and `bytes_written` do not count what is shuffled. `core_seconds` is how long tasks occupied a
+    core. `planned_bytes` and `planned_file_groups` are the size of the plan, if the plan says it.
+    """
+
+    step: Step | None
+    stage: str | None
+    jobs: int
+    stages: int
+    stages_done: int
+    tasks: int
+    tasks_active: int
+    tasks_done: int
+    tasks_failed: int
+    bytes_read: int
+    bytes_written: int
+    core_seconds: float
+    planned_bytes: int | None
+    planned_file_groups: int | None
 
 
 class RunBody(BaseModel):
@@ -44,23 +66,11 @@ class RunBody(BaseModel):
     progress: ProgressBody | None = None
 
 
-class InstantBody(BaseModel):
-    """One pending instant. `guarded_until` is when the heartbeat of its executor runs out."""
-
-    time: str
-    action: str
-    state: str
-    requested_at: datetime
-    author: str | None
-    guarded_until: datetime | None
-    file_groups: int | None
-    bytes: int | None
-
-
 class DecisionBody(BaseModel):
     """The last decision, and its reason."""
 
     decision: str
+    code: str
     reason: str
     remedy: str | None
     again_at: datetime | None
@@ -73,19 +83,6 @@ class ServiceBody(BaseModel):
     commits_since: int | None
     pending: int
     active_run: str | None
-
-
-class WritersBody(BaseModel):
-    """What the writers of the table are doing, and which of their writes failed.
-
-    `non_blocking`: the writers check no conflicts, and compaction waits for none of them.
-    """
-
-    in_flight: list[InstantBody]
-    last_commit_at: datetime | None
-    usual_interval_seconds: float | None
-    non_blocking: bool
-    failures: list[WriteFailureExplanation]
 
 
 class TableBody(BaseModel):
@@ -108,7 +105,7 @@ class TableBody(BaseModel):
     kind: str | None
     version: str | None
     latest_instant: str | None
-    writers: WritersBody | None
+    writers: WritersExplanation | None
     warnings: list[str]
     faults: list[str]
     services: dict[str, ServiceBody]
@@ -141,8 +138,8 @@ class ReadyBody(BaseModel):
     """
 
 
-def run_body(run: Run, *, now: datetime, waits_for: str | None = None, progress: ProgressBody | None = None) -> RunBody:
-    """Return a run as JSON."""
+def run_body(run: Run, *, now: datetime, waits_for: str | None = None, doing: RunProgress | None = None) -> RunBody:
+    """Return a run as JSON. `doing` is what its worker said last. A run that has ended does nothing any more."""
     ended = run.ended_at or now
     return RunBody(
         id=run.id,
@@ -162,7 +159,13 @@ def run_body(run: Run, *, now: datetime, waits_for: str | None = None, progress:
         outcome=run.outcome,
         figures=dict(run.figures),
         rewrite_all=run.rewrite_all is not None,
-        progress=progress,
+        progress=None if doing is None or run.state.ended else _progress(doing),
+    )
+
+
+def _progress(doing: RunProgress) -> ProgressBody:
+    return ProgressBody(
+        **asdict(doing.done), step=doing.step, planned_bytes=doing.bytes, planned_file_groups=doing.file_groups
     )
 
 
@@ -185,7 +188,7 @@ def table_body(status: TableStatus, *, polled_ago: timedelta | None) -> TableBod
         kind=view.kind if view else None,
         version=view.version if view else None,
         latest_instant=max((i.time for i in instants), default=None),
-        writers=_writers(view, status.writer_failures) if view else None,
+        writers=writers_explained(view, status.writer_failures) if view else None,
         warnings=list(status.warnings),
         faults=list(view.faults) if view else [],
         services={service.value: _service(service, status) for service in table.policies},
@@ -198,49 +201,22 @@ def _service(service: Service, status: TableStatus) -> ServiceBody:
     view = status.view
     backlog = view.backlogs.get(service) if view else None
     active = next((run.id for run in status.active if run.service is service), None)
+    decision = status.decisions.get(service)
     return ServiceBody(
-        decision=_decision(status.decisions, service),
+        decision=None if decision is None else _decision(decision),
         commits_since=None if backlog is None else backlog.commits,
         pending=len(view.timeline.pending(service)) if view else 0,
         active_run=active,
     )
 
 
-def _decision(decisions: Mapping[Service, Decision], service: Service) -> DecisionBody | None:
-    decision = decisions.get(service)
-    return None if decision is None else decision_body(decision)
-
-
-def decision_body(decision: Decision) -> DecisionBody:
-    """Return a decision as JSON."""
+def _decision(decision: Decision) -> DecisionBody:
     return DecisionBody(
         decision=type(decision).__name__,
+        code=decision.code,
         reason=decision.reason,
-        remedy=getattr(decision, "remedy", None),
+        remedy=remedy_of(decision),
         again_at=getattr(decision, "again_at", None),
-    )
-
-
-def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersBody:
-    return WritersBody(
-        in_flight=[_instant(write) for write in view.writers.in_flight],
-        last_commit_at=view.writers.last_commit_at,
-        usual_interval_seconds=_seconds(view.writers.usual_interval),
-        non_blocking=view.writers.non_blocking,
-        failures=failures_explained(failures),
-    )
-
-
-def _instant(instant: Instant) -> InstantBody:
-    return InstantBody(
-        time=instant.time,
-        action=instant.action,
-        state=instant.state.name,
-        requested_at=instant.requested_at,
-        author=instant.author,
-        guarded_until=instant.guarded_until,
-        file_groups=instant.plan.file_groups if instant.plan else None,
-        bytes=instant.plan.bytes if instant.plan else None,
     )
 
 

@@ -23,7 +23,7 @@ from lakewarden.executors.edge import edge
 from lakewarden.planners.model.errors import PermanentError, UnknownError
 from lakewarden.service.config.identity import TlsSettings
 from lakewarden.service.events import Sampler
-from lakewarden.service.http.access.callers import Count, told_of
+from lakewarden.service.http.access.callers import Count, told_of, uncounted
 from lakewarden.service.http.connections import (
     CONNECTION,
     HEAD_BYTES,
@@ -58,10 +58,6 @@ LOOK_SECONDS = 5.0
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # clients could fill the log with its warnings
 
 
-def _uncounted(_port: str, _kind: str) -> None:
-    return
-
-
 class HttpServer:
     """Serves an application inside a `with` block: `with HttpServer(app, host=..., port=...):`."""
 
@@ -74,7 +70,7 @@ class HttpServer:
         port: int,
         limits: PortLimits | None = None,
         tls: TlsSettings | None = None,
-        refused: Count = _uncounted,
+        refused: Count = uncounted,
     ) -> None:
         """Bind the address, so that a taken port is known at the start. Raises PermanentError if that fails, or if the
         certificate of `tls` cannot be used.

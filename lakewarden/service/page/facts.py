@@ -14,7 +14,7 @@ from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, TableId
 from lakewarden.service.control.table_statuses import TableStatus
-from lakewarden.service.model.run import Run
+from lakewarden.service.model.run import Run, RunState
 
 
 class Condition(IntEnum):
@@ -230,3 +230,43 @@ SORTS: Mapping[str, Callable[[TableFacts], tuple[Any, ...]]] = {
     "quiet": lambda facts: (facts.last_commit_at or _NEVER, facts.id),
 }
 """The orders of the list of tables."""
+
+
+# What the stored runs of a table did.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceSums:
+    """What the succeeded runs of one service did together. A figure that no run has is None."""
+
+    service: Service
+    runs: int
+    files_rewritten: int | None
+    files_added: int | None
+    bytes_rewritten: int | None
+    files_deleted: int | None
+    bytes_deleted: int | None
+
+
+def sums_by_service(runs: Sequence[Run]) -> Sequence[ServiceSums]:
+    """Return what these runs did, by service."""
+    succeeded = [run for run in runs if run.state is RunState.SUCCEEDED]
+
+    def summed(service: Service, name: str) -> int | None:
+        figures = [run.figures.get(name) for run in succeeded if run.service is service]
+        numbers = [figure for figure in figures if isinstance(figure, int)]
+        return sum(numbers) if numbers else None
+
+    return [
+        ServiceSums(
+            service=service,
+            runs=sum(run.service is service for run in succeeded),
+            files_rewritten=summed(service, "files_rewritten"),
+            files_added=summed(service, "files_added"),
+            bytes_rewritten=summed(service, "bytes_rewritten"),
+            files_deleted=summed(service, "files_deleted"),
+            bytes_deleted=summed(service, "bytes_deleted"),
+        )
+        for service in Service
+        if any(run.service is service for run in succeeded)
+    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,7 +16,8 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags, set_span_in_context
+from opentelemetry.trace import Link, SpanContext, Status, StatusCode, get_current_span, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import lakewarden
 from lakewarden.executors.contract import Granted, Permit, Refused
@@ -34,18 +34,6 @@ from lakewarden.service.model.run import Run, RunState
 KEPT = 32
 """So many hooks of a table are kept: the newest."""
 
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
-_SAMPLED = 1
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SentBy:
-    """The span of a writer that sent a hook."""
-
-    trace_id: int
-    span_id: int
-    sampled: bool
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
@@ -53,7 +41,7 @@ class Cause:
 
     sender: str
     at: datetime
-    sent_by: SentBy | None
+    sent_by: SpanContext | None
 
 
 class Causes:
@@ -83,15 +71,11 @@ class Causes:
             return [cause for number, cause in self._hooks.get(table, ()) if number > last_number]
 
 
-def sent_by(traceparent: str | None) -> SentBy | None:
+def sent_by(traceparent: str | None) -> SpanContext | None:
     """Return the span that a header `traceparent` names (W3C Trace Context, level 1), or None if it names none."""
-    match = _TRACEPARENT.fullmatch(traceparent or "")
-    if match is None or (match[0].startswith("00") and len(match[0]) != len("00--00-") + 48):
-        return None
-    trace_id, span_id = int(match[1], 16), int(match[2], 16)
-    if not trace_id or not span_id:
-        return None
-    return SentBy(trace_id=trace_id, span_id=span_id, sampled=bool(int(match[3], 16) & _SAMPLED))
+    named = TraceContextTextMapPropagator().extract({"traceparent": traceparent or ""})
+    span = get_current_span(named).get_span_context()
+    return span if span.is_valid else None
 
 
 Value = str | int | float | bool
@@ -224,10 +208,9 @@ class Collector:
 
     def __init__(self, endpoint: str) -> None:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # the exporter below says what matters, once
-        self._provider = TracerProvider(
-            resource=_resource(),
-            shutdown_on_exit=False,
-        )
+        name = os.environ.get("OTEL_SERVICE_NAME", "lakewarden")  # what the collector shows as the origin
+        resource = Resource.create({"service.name": name, "service.version": lakewarden.__version__})
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(
             BatchSpanProcessor(
                 _Reporting(OTLPSpanExporter(endpoint, timeout=SEND_SECONDS), endpoint),
@@ -244,7 +227,7 @@ class Collector:
         root = self._tracer.start_span(
             f"{run.service} run",
             attributes=trace.values,
-            links=[link for cause in trace.causes if (link := _link(cause)) is not None],
+            links=[Link(cause.sent_by, {"lakewarden.sender": cause.sender}) for cause in trace.causes if cause.sent_by],
             start_time=_nanoseconds(run.created_at),
         )
         for cause in trace.causes:
@@ -295,20 +278,6 @@ class _Reporting(SpanExporter):
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Return at once: nothing is kept here."""
         return True
-
-
-def _resource() -> Resource:
-    """Return what the collector shows as the origin of the spans. The environment may name it."""
-    name = os.environ.get("OTEL_SERVICE_NAME", "lakewarden")
-    return Resource.create({"service.name": name, "service.version": lakewarden.__version__})
-
-
-def _link(cause: Cause) -> Link | None:
-    if cause.sent_by is None:
-        return None
-    flags = TraceFlags(TraceFlags.SAMPLED if cause.sent_by.sampled else TraceFlags.DEFAULT)
-    context = SpanContext(cause.sent_by.trace_id, cause.sent_by.span_id, is_remote=True, trace_flags=flags)
-    return Link(context, {"lakewarden.sender": cause.sender})
 
 
 def _nanoseconds(moment: datetime) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from statistics import median
 
@@ -64,12 +64,6 @@ def estimate(past: Sequence[Run], *, planned_bytes: int | None) -> RunEstimate |
         by_size=False,
         core_seconds=median(used) if used else None,
     )
-
-
-def ends_at(estimated: RunEstimate, *, started_at: datetime, now: datetime) -> datetime | None:
-    """Return when a run will probably end. None if it takes longer than estimated: then nothing is known."""
-    end = started_at + estimated.length
-    return end if end > now else None
 
 
 def _length(run: Run) -> timedelta | None:

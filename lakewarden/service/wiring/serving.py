@@ -30,7 +30,7 @@ from lakewarden.service.config.problems import Weight
 from lakewarden.service.config.registering import Base, base_of
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.control.discovery import sources_of
-from lakewarden.service.control.housekeeping import housekeeping, watching
+from lakewarden.service.control.housekeeping import Keeping, housekeeping, watching
 from lakewarden.service.events import Listeners
 from lakewarden.service.http.access.callers import Identify
 from lakewarden.service.http.pages.sign_in import RETURN_PATH
@@ -401,9 +401,9 @@ def _kept(
             store,
             clock,
             registered=composed.registered,
-            keep=settings.daemon.keep_runs,
-            keep_audit=settings.daemon.keep_audit,
-            history=settings.history,
+            keep=Keeping(
+                runs=settings.daemon.keep_runs, acts=settings.daemon.keep_audit, changes=settings.history.keep
+            ),
             run_logs=run_logs,
         ),
     ):

@@ -142,7 +142,7 @@ def test_all_pages_are_read(
     _, out, _ = _told(served, capsys, "viewer", "tables")
     assert [line.split("\t")[0] for line in out.splitlines()] == ["ID", *named]
     client = Client(served.url, key=served.key("viewer").read_text())
-    assert [one["id"] for one in client.each_of_tables()] == named
+    assert [one["id"] for one in client.each(client.tables)] == named
 
 
 def test_exit_codes_say_what_happened(served: Served, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

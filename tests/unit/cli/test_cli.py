@@ -105,23 +105,6 @@ def test_the_list_of_commands_waits_for_no_other_room() -> None:
     assert not {"pydantic", "fastavro", "prometheus_client", "lakewarden.service.control"} & set(loaded.stdout.split())
 
 
-def test_a_wrong_configuration_is_refused_in_lines_on_stderr(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The exit code is 2, each problem is one line, and nothing is on standard output."""
-    file = tmp_path / "lakewarden.yaml"
-    file.write_text("daemon: {drian: 1s}\napi: {prot: 1}")
-
-    code = main(["serve", "--config", str(file)])
-
-    told = capsys.readouterr()
-    assert (code, told.out) == (2, "")
-    assert told.err.splitlines() == [
-        f"{file}:1: daemon.drian: there is no such key; did you mean drain?",
-        f"{file}:2: api.prot: there is no such key; did you mean port?",
-    ]
-
-
 def test_the_configuration_may_be_named_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,16 +115,6 @@ def test_the_configuration_may_be_named_by_the_environment(
 
     said = [line.rpartition("/")[2].partition(":")[0] for line in capsys.readouterr().err.splitlines()]
     assert said == ["named.yaml", "given.yaml"]
-
-
-def test_explaining_what_is_no_table_is_one_line_and_exit_code_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The line says what is missing there."""
-    code = main(["explain", str(tmp_path)])
-
-    told = capsys.readouterr()
-    assert (code, told.out, len(told.err.splitlines())) == (2, "", 1)
 
 
 @pytest.mark.parametrize(

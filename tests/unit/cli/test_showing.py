@@ -37,9 +37,7 @@ ITEMS = st.lists(
 def test_a_list_fits_the_terminal_and_controls_nothing(items: list[dict[str, object]], width: int) -> None:
     """No line is wider than the terminal, no escape of a name reaches it, and no name is taken for markup."""
     out = io.StringIO()
-    Console(file=out, width=width, markup=False, emoji=False, highlight=False).print(
-        listed(items, COLUMNS, width=width)
-    )
+    Console(file=out, width=width, markup=False, emoji=False, highlight=False).print(listed(items, COLUMNS))
     lines = out.getvalue().split("\n")
     assert all(cell_len(line) <= width for line in lines)
     assert all(line.isprintable() for line in lines)
@@ -65,7 +63,7 @@ def test_a_name_with_markup_is_shown_as_it_is() -> None:
     """Rich would take brackets for colours otherwise."""
     out = io.StringIO()
     item = {"id": "[red]orders[/red]", "size": 2048, "at": None, "state": "FAILED"}
-    Console(file=out, width=100, markup=False).print(listed([item], COLUMNS, width=100))
+    Console(file=out, width=100, markup=False).print(listed([item], COLUMNS))
     assert "[red]orders[/red]" in out.getvalue()
     assert "2.0 KiB" in out.getvalue()
 

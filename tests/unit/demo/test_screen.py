@@ -20,7 +20,7 @@ def run(state: str, **changes: object) -> RunBody:
 
 
 def table(decision: str, reason: str) -> TableBody:
-    decided = {"decision": decision, "reason": reason, "remedy": None, "again_at": None}
+    decided = {"code": "due", "decision": decision, "reason": reason, "remedy": None, "again_at": None}
     service = {"decision": decided, "commits_since": 3, "pending": 1, "active_run": "r1"}
     return TableBody.model_validate(table_body("orders", observed_at=NOON, services={"compaction": service}))
 

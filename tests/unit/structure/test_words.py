@@ -35,7 +35,7 @@ _ALLOWED_IN = frozenset(
         "lakewarden/executors/worker/runs.py",
         "lakewarden/executors/worker/session.py",
         "lakewarden/executors/worker/stages.py",
-        "lakewarden/service/http/live/progress.py",
+        "lakewarden/service/http/schemas.py",
         "tests/support/doubles/fake_pool.py",
         "live/iceberg/together/upserts.py",
         "tests/contract/pool/test_pool.py",

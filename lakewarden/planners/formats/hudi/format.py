@@ -213,11 +213,7 @@ class HudiFormat:
 
     def options_from(self, defaults: bytes) -> WriterDefaults:
         """Return the lock that `hudi-defaults.conf` names, if it names one."""
-        return self.options_of(parse_properties(defaults))
-
-    def options_of(self, properties: Mapping[str, str]) -> WriterDefaults:
-        """Return the lock that the options of a writer name, if they name one."""
-        lock, remarks = lock_named_by(properties)
+        lock, remarks = lock_named_by(parse_properties(defaults))
         return WriterDefaults(options={} if lock is None else {"lock": lock}, remarks=remarks)
 
     def keeping(self, commits: int) -> Mapping[Service, Mapping[str, Any]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from functools import partial
 from urllib.parse import urlencode
 
 import structlog
@@ -36,6 +35,10 @@ Count = Callable[[str, str], None]
 """Counts one refusal of a port, by its kind."""
 
 
+def uncounted(*_refusal: str) -> None:
+    """Count no refusal."""
+
+
 def client_of(scope: Scope) -> str:
     """Return the address of the client of a request. Empty if it is not known."""
     return str((scope.get("client") or ("",))[0])
@@ -56,8 +59,6 @@ def told_of(port: str, count: Count) -> OnRefusal:
 
 CALLER = "lakewarden.caller"
 """The key in an ASGI scope for the caller of its request."""
-
-_IDENTIFY = "lakewarden.identify"
 
 KEY_HEADER = "X-API-Key"
 
@@ -116,7 +117,7 @@ class Callers:
             answer = refusal_answer(scope, caller, headers={"WWW-Authenticate": "Bearer"})
             await answer(scope, receive, send)
             return
-        scope[CALLER], scope[_IDENTIFY] = caller, self._identify and partial(self._caller, scope, self._identify)
+        scope[CALLER] = caller
         await self._app(scope, receive, send)
 
     def _is_open(self, path: str) -> bool:
@@ -140,13 +141,6 @@ class Callers:
             return TWO_KEYS if keys else NO_KEY
         (key,) = keys
         return str(key)
-
-
-async def identified_again(scope: Scope) -> Caller | Refusal:
-    """Return the caller of a request as it is now. Its key may have been revoked, or may have expired."""
-    caller: Caller = scope[CALLER]
-    again: Callable[[], Awaitable[Caller | Refusal]] | None = scope[_IDENTIFY]
-    return caller if again is None else await again()
 
 
 async def identified(identify: Identify, key: bytes) -> Caller | Refusal:

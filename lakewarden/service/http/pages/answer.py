@@ -16,7 +16,7 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.service.http.access.callers import CALLER, reads_pages
 from lakewarden.service.http.access.roles import caller_of
 from lakewarden.service.http.errors import ProblemAnswer
-from lakewarden.service.http.live.etags import has
+from lakewarden.service.http.requests import names_tag
 from lakewarden.service.model.access import Role
 from lakewarden.service.page.rendering import Pages, without_ages
 
@@ -56,7 +56,7 @@ class Rendering:
         content = body.encode("utf-8", "replace")
         tag = f'W/"{hashlib.blake2b(without_ages(content), digest_size=12).hexdigest()}"'
         headers = {**HEADERS, "Cache-Control": "no-store", "ETag": tag}
-        if has(request, tag):
+        if names_tag(request.headers.getlist("if-none-match"), tag):
             return HTMLResponse(status_code=304, headers=headers)
         return HTMLResponse(content, headers=headers)
 
@@ -76,7 +76,7 @@ def address(request: Request, **changes: str | int | None) -> str:
 
 # Problems of the pages: a person with a browser reads a page, a program reads problem details.
 
-_OF_BODIES = frozenset({"content-length", "content-type"})
+_OF_BODIES = frozenset({"cache-control", "content-length", "content-type"})
 
 
 class ProblemPages:

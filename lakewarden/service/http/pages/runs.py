@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
-from markupsafe import Markup
 
 from lakewarden.executors.pool.listening import LogLine
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError
-from lakewarden.service.http.live.etags import LiveRuns
 from lakewarden.service.http.pages.answer import Rendering, address
 from lakewarden.service.http.query.lists import runs_of
-from lakewarden.service.http.registered import run_for
+from lakewarden.service.http.registered import run_bodies, run_for
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.event_log import written_out
-from lakewarden.service.reporting.run_pictures import steps_drawn
 
 _ROWS = 100
 _LOG_LINES = 200
@@ -38,15 +35,7 @@ _CHOICES: dict[str, tuple[RunState, ...]] = {
 _Id = Annotated[str, Query(max_length=1000, pattern=r"^[^\x00-\x1f]*$")]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StepShown:
-    """A step of a run, and whether it is `done`, `now`, or `not yet` begun."""
-
-    name: str
-    state: str
-
-
-def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: LiveRuns) -> None:
+def add_run_pages(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Rendering) -> None:
     """Add the pages."""
 
     @app.get("/runs", include_in_schema=False, openapi_extra=needs(Role.VIEWER))
@@ -91,18 +80,17 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
     def run(run: str, request: Request) -> HTMLResponse:
         """Return the page of one run."""
         record = run_for(plane, run, caller_of(request))
-        body = live.body(record)
-        lines, picture = plane.end_of_run_log(record.id, limit=_LOG_LINES), steps_drawn(record)
+        [body] = run_bodies(plane, [record], now=clock.now())
+        lines = plane.end_of_run_log(record.id, limit=_LOG_LINES)
         return rendering.page(
             request,
             "run",
             here="run",
             run=record,
             told=body,
-            steps=steps(record),
-            picture=None if picture is None else Markup(picture),  # noqa: S704 - it has no text of others
+            steps=_steps(record),
             roles=Role,
-            log=None if lines is None else log_shown(lines),
+            log=None if lines is None else _log_shown(lines),
             earlier_lines=lines[0].number - 1 if lines else 0,
         )
 
@@ -114,26 +102,20 @@ def add_runs(app: FastAPI, plane: ControlPlane, rendering: Rendering, live: Live
         return rendering.page(request, "acts", here="acts", acts=rows[:_ROWS], next=older)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineShown:
-    """A line of the log of a run, and its level in small letters."""
-
-    text: str
-    level: str
-
-
-def log_shown(lines: Sequence[LogLine]) -> Sequence[LineShown]:
-    """Return lines as text. A line that was deleted is told of."""
+def _log_shown(lines: Sequence[LogLine]) -> Sequence[tuple[str, str]]:
+    """Return lines as text, each with its level in small letters. A line that was deleted is told of."""
     before = [*(line.number for line in lines[:1]), *(line.number + 1 for line in lines[:-1])]
     return [
-        LineShown(text=text, level=(line.level or "").lower())
+        (text, (line.level or "").lower())
         for expected, line in zip(before, lines, strict=True)
         for text in written_out([line], after=expected - 1)
     ]
 
 
-def steps(run: Run) -> Sequence[StepShown]:
-    """Return the steps of a run. The last one with a permit is `now` if the run has not ended."""
+def _steps(run: Run) -> Sequence[tuple[str, str]]:
+    """Return the steps of a run, and whether each is done, now, or not yet begun. The last one with a permit is `now`
+    if the run has not ended.
+    """
     reached = -1 if run.step is None else _ORDER.index(run.step)
     finished = run.state is RunState.SUCCEEDED
 
@@ -144,4 +126,4 @@ def steps(run: Run) -> Sequence[StepShown]:
             return "ended here" if run.state.ended else "now"
         return "not needed" if run.state.ended else "not yet"
 
-    return [StepShown(name=step.value, state=state(place)) for place, step in enumerate(_ORDER)]
+    return [(step.value, state(place)) for place, step in enumerate(_ORDER)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 from urllib.parse import quote
@@ -16,53 +15,20 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Timeline
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.ports import SPARK, TableFormat
+from lakewarden.planners.ports import SPARK
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import ApiError
 from lakewarden.service.http.pages.answer import Rendering, address
 from lakewarden.service.http.query.pages import ShownMoment
 from lakewarden.service.http.registered import registered
-from lakewarden.service.http.routes.explain import explained
+from lakewarden.service.http.routes.explain import WriterPart, explained
 from lakewarden.service.http.routes.policies import policies_of
 from lakewarden.service.model.access import Role
-from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.page.facts import facts_of
+from lakewarden.service.model.run import Run
+from lakewarden.service.page.facts import facts_of, sums_by_service
 from lakewarden.service.reporting.picture import SPANS, TimeRange, bars, drawn, fitting, steady
-from lakewarden.service.reporting.run_pictures import days_drawn, sums_by_service
-from lakewarden.service.reporting.writer_options import options_of, written_out
-from lakewarden.service.rules.permits import worst_hold
-
-# What the writers of a table have to set, on its page.
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShownOptions:
-    """The options of a writer, ready to paste. If the settings of the table leave one open, `text` says which."""
-
-    engine: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WriterPart:
-    """What the options of writers depend on beside the table. `url` is the address of the API as writers reach it."""
-
-    url: str
-    formats: Mapping[str, TableFormat]
-    with_keys: bool
-
-    def of(self, table: Table, runs: Sequence[Run]) -> ShownOptions:
-        """Return the options of a writer with the first engine of the format."""
-        table_format = self.formats[table.format]
-        engine = next(iter(table_format.writer_engines), SPARK)
-        held = worst_hold(run for run in runs if run.state is RunState.SUCCEEDED)
-        try:
-            body = options_of(table, table_format, engine=engine, url=self.url, held=held, with_key=self.with_keys)
-        except PermanentError as open_:
-            return ShownOptions(engine=engine.name, text=f"# {open_}")
-        return ShownOptions(engine=engine.name, text=written_out(body, None, syntax=engine.syntax))
-
+from lakewarden.service.reporting.writer_options import written_out
 
 _NEWEST = 50
 _RUNS_SHOWN = 20
@@ -70,7 +36,7 @@ _RUNS_DRAWN = 1000
 
 
 def add_table(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Rendering, writers: WriterPart) -> None:
-    """Add the page. `writers` says what writers have to set."""
+    """Add the page."""
 
     @app.get("/tables/{table}", include_in_schema=False, openapi_extra=needs(Role.VIEWER))
     def table(
@@ -101,14 +67,13 @@ def add_table(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
             facts=facts_of(status),
             owner=status.owner,
             roles=Role,
-            picture=_markup(drawn(all_bars, window, now=now, link=_page_of)),
+            picture=Markup(drawn(all_bars, window, now=now, link=_page_of)),  # noqa: S704 - it escapes its texts
             instants=list(reversed(timeline.instants))[:_NEWEST],
             runs=runs[:_RUNS_SHOWN],
-            days=_markup(days_drawn(runs, now, complete=len(runs) < _RUNS_DRAWN)),
             sums=sums_by_service(runs),
             summed=len(runs),
             policies=policies_of(status.table),
-            writer_options=writers.of(status.table, runs),
+            writer_options=_options_shown(writers, status.table, runs),
             holds=plane.holds(status.table.id),
             waiting=plane.waiting(),
             doing=plane.progress(),
@@ -119,8 +84,14 @@ def add_table(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
         )
 
 
-def _markup(picture: str | None) -> Markup | None:
-    return None if picture is None else Markup(picture)  # noqa: S704 - pictures escape their texts
+def _options_shown(writers: WriterPart, table: Table, runs: Sequence[Run]) -> Mapping[str, str]:
+    """Return the first engine of the format, and its options to paste, or which one the settings leave open."""
+    engine = next(iter(writers.formats[table.format].writer_engines), SPARK)
+    try:
+        text = written_out(writers.of(table, runs, engine), None, syntax=engine.syntax)
+    except PermanentError as open_:
+        text = f"# {open_}"
+    return {"engine": engine.name, "text": text}
 
 
 def _page_of(run: str) -> str:

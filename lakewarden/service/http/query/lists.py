@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, TableId
@@ -16,9 +17,8 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import Answer, ApiError, errors
-from lakewarden.service.http.live.etags import LiveRuns
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, cut, link_to_next
-from lakewarden.service.http.registered import tables_for
+from lakewarden.service.http.registered import run_bodies, tables_for
 from lakewarden.service.http.schemas import RunBody, TableBody, table_body
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.run import Run, RunState
@@ -127,7 +127,7 @@ def runs_of(
     return seen, None if last is None else last.id
 
 
-def add_lists(app: FastAPI, plane: ControlPlane, live: LiveRuns) -> None:
+def add_lists(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
     """Add the lists of tables and of runs."""
 
     @app.get("/v1/tables", response_model=TablePage, responses={**PAGED, **errors(422, 503)}, openapi_extra=_VIEWER)
@@ -172,4 +172,4 @@ def add_lists(app: FastAPI, plane: ControlPlane, live: LiveRuns) -> None:
             plane, caller_of(request), table=table, service=service, states=state or (), after=after, limit=limit
         )
         link_to_next(request, response, cursor)
-        return RunPage(items=live.bodies(seen), next=cursor)
+        return RunPage(items=run_bodies(plane, seen, now=clock.now()), next=cursor)

@@ -10,9 +10,8 @@ from pydantic import BaseModel
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
-from lakewarden.service.http.redacted import Redacted
+from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.model.access import ActKind, Role
-from lakewarden.service.model.configuring import Reloading
 
 
 class ConfigBody(BaseModel):
@@ -48,16 +47,15 @@ class DrainBody(BaseModel):
     stopping: bool
 
 
-def add_daemon(
-    app: FastAPI, plane: ControlPlane, configuration: Redacted | None, reloading: Reloading | None = None
-) -> None:
-    """Add the routes. `configuration` and `reloading` are None if the daemon has no file."""
+def add_daemon(app: FastAPI, plane: ControlPlane, configuration: ConfigurationPart) -> None:
+    """Add the routes."""
+    shown, reloading = configuration.shown, configuration.reloading
 
     @app.get("/v1/config", openapi_extra=needs(Role.ADMIN, whole=True))
     def config() -> ConfigBody:
         """Return the configuration of the daemon that answers, without secrets."""
         refused = [] if reloading is None else list(reloading.refusal())
-        return ConfigBody(configuration={} if configuration is None else configuration.values(), refused=refused)
+        return ConfigBody(configuration={} if shown is None else shown.values(), refused=refused)
 
     @app.post("/v1/reload", responses=errors(409, 503), openapi_extra=needs(Role.ADMIN, whole=True))
     def reload(request: Request) -> ReloadBody:
@@ -69,13 +67,7 @@ def add_daemon(
             raise ApiError(409, "not_supported", "the daemon was started without a configuration file")
         plane.note(ActKind.RELOADED, caller=caller_of(request))
         outcome = reloading.reload()
-        return ReloadBody(
-            accepted=outcome.accepted,
-            tables=outcome.tables,
-            problems=list(outcome.problems),
-            needs_restart=list(outcome.needs_restart),
-            gone=list(outcome.gone),
-        )
+        return ReloadBody.model_validate(outcome, from_attributes=True)
 
     @app.post("/v1/drain", status_code=202, responses=errors(503), openapi_extra=needs(Role.ADMIN, whole=True))
     def drain(request: Request) -> DrainBody:

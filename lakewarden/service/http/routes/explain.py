@@ -1,8 +1,9 @@
-"""Why the services of a table run or do not (`explain`), and what a request for a run would meet (`dry-run`)."""
+"""Why the services of a table run or do not, what a request for a run would meet, and what writers have to set."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,8 +14,8 @@ from starlette.exceptions import HTTPException
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Due, WouldRun
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import TableId
-from lakewarden.planners.ports import SPARK, TableFormat
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.ports import SPARK, TableFormat, WriterEngine
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import needs
@@ -29,11 +30,31 @@ from lakewarden.service.reporting.forecasts import of_run, of_table
 from lakewarden.service.reporting.writer_options import WriterOptionsBody, engine_of, options_of
 from lakewarden.service.rules.permits import worst_hold
 
+_RUNS_LOOKED_AT = 1000
 _ENDED = tuple(state for state in RunState if state.ended)
 
 
-def add_explain(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriterPart:
+    """What the options of writers depend on beside the table. `url` is the address of the API as writers reach it.
+    `with_keys`: hooks need an API key.
+    """
+
+    url: str
+    formats: Mapping[str, TableFormat]
+    with_keys: bool
+
+    def of(self, table: Table, runs: Iterable[Run], engine: WriterEngine) -> WriterOptionsBody:
+        """Return the options of a writer. Raises PermanentError if the settings of the table leave one open."""
+        held = worst_hold(run for run in runs if run.state is RunState.SUCCEEDED)
+        table_format = self.formats[table.format]
+        return options_of(table, table_format, engine=engine, url=self.url, held=held, with_key=self.with_keys)
+
+
+def add_explain(app: FastAPI, plane: ControlPlane, clock: Clock, writers: WriterPart) -> None:
     """Add the routes."""
+    engines = list(dict.fromkeys(engine.name for known in writers.formats.values() for engine in known.writer_engines))
+    engine_query: Any = Query(default=SPARK.name, json_schema_extra={"enum": [*engines]})
 
     @app.get("/v1/tables/{table}/explain", responses=errors(404, 409, 422, 503), openapi_extra=needs(Role.VIEWER))
     def explain_table(table: str, at: Moment | None = None) -> TableExplanation | PastExplanation:
@@ -61,6 +82,18 @@ def add_explain(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
         instant = answer.decision.instant if isinstance(answer.decision, Due | WouldRun) else None
         forecast = await run_in_threadpool(of_run, plane, status.table, wanted, answer.view, instant=instant)
         return explain_dry_run(status.table.id, wanted, answer.decision, active=answer.active, forecast=forecast)
+
+    @app.get(
+        "/v1/tables/{table}/writer-options", responses=errors(404, 409, 422, 503), openapi_extra=needs(Role.VIEWER)
+    )
+    def writer_options(table: str, engine: str = engine_query) -> WriterOptionsBody:
+        """Return the options that a writer of the table must set. 409 if the settings of the table leave one open."""
+        status = registered(plane, table)
+        if engine not in engines:
+            raise HTTPException(422, f"{engine!r} is no engine: it is one of {', '.join(engines)}")
+        writer = engine_of(status.table, writers.formats[status.table.format], engine)
+        runs = plane.runs(table=status.table.id, states=(RunState.SUCCEEDED,), limit=_RUNS_LOOKED_AT)
+        return writers.of(status.table, runs, writer)
 
 
 def explained_at(plane: ControlPlane, status: TableStatus, at: datetime, *, now: datetime) -> PastExplanation:
@@ -99,32 +132,3 @@ def explained(plane: ControlPlane, status: TableStatus, clock: Clock) -> TableEx
 
 def _last_run(plane: ControlPlane, table: TableId, service: Service) -> Run | None:
     return next(iter(plane.runs(table=table, service=service, states=_ENDED, limit=1)), None)
-
-
-# `GET /v1/tables/{table}/writer-options`: the options that a writer of a table must set beside Lakewarden.
-
-_RUNS_LOOKED_AT = 1000
-
-
-def add_writer_options(
-    app: FastAPI, plane: ControlPlane, *, url: str, formats: Mapping[str, TableFormat], with_keys: bool = False
-) -> None:
-    """Add the route. `url` is the address of the API, as writers reach it. `with_keys`: hooks need an API key."""
-    engines = list(
-        dict.fromkeys(engine.name for table_format in formats.values() for engine in table_format.writer_engines)
-    )
-
-    engine_query: Any = Query(default=SPARK.name, json_schema_extra={"enum": [*engines]})
-
-    @app.get(
-        "/v1/tables/{table}/writer-options", responses=errors(404, 409, 422, 503), openapi_extra=needs(Role.VIEWER)
-    )
-    def writer_options(table: str, engine: str = engine_query) -> WriterOptionsBody:
-        """Return the options that a writer of the table must set. 409 if the settings of the table leave one open."""
-        status = registered(plane, table)
-        if engine not in engines:
-            raise HTTPException(422, f"{engine!r} is no engine: it is one of {', '.join(engines)}")
-        table_format = formats[status.table.format]
-        runs = plane.runs(table=status.table.id, states=(RunState.SUCCEEDED,), limit=_RUNS_LOOKED_AT)
-        writer = engine_of(status.table, table_format, engine)
-        return options_of(status.table, table_format, engine=writer, url=url, held=worst_hold(runs), with_key=with_keys)

@@ -35,7 +35,7 @@ def _of_page(request: Request) -> PauseRequest:
     return PauseRequest(reason=typed) if typed else PauseRequest()
 
 
-def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
+def add_pauses(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
     """Add the routes."""
 
     @app.post("/v1/pause", status_code=204, responses=errors(422, 503), openapi_extra=needs(Role.OPERATOR, whole=True))
@@ -63,13 +63,6 @@ def add_pauses(app: FastAPI, plane: ControlPlane) -> None:
         """End the pause of a table. Its services leave quarantine and backoff, too."""
         await answered(plane.commands.resume(registered(plane, table).table.id, caller=caller_of(request)))
 
-
-# The release of one service of a table from its quarantine.
-
-
-def add_release(app: FastAPI, plane: ControlPlane) -> None:
-    """Add the route."""
-
     @app.delete(
         "/v1/tables/{table}/services/{service}/quarantine",
         status_code=204,
@@ -83,18 +76,11 @@ def add_release(app: FastAPI, plane: ControlPlane) -> None:
         if not await answered(plane.commands.release(status.table.id, policy_service, caller=caller_of(request))):
             raise ApiError(404, "not_found", f"{policy_service} of table {table} is not in quarantine or backing off")
 
-
-# Runs that an operator cancels.
-
-
-def add_cancelling(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
-    """Add the route."""
-
     @app.post(
         "/v1/tables/{table}/runs/{run}/cancel",
         status_code=202,
         responses=errors(404, 409, 503),
-        openapi_extra=needs(Role.OPERATOR),
+        openapi_extra=_OPERATOR,
     )
     async def cancel_run(table: str, run: str, request: Request) -> RunBody:
         """Stop a run that has not begun to commit, and return it. It may still be ending.

@@ -1,8 +1,9 @@
-"""`GET /v1/tables/{table}/policies`: the settings of a table that are in force, and where each comes from."""
+"""The settings of a table that are in force, with their sources, and what is proved of the table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI
@@ -45,13 +46,49 @@ class PoliciesBody(BaseModel):
     """The services of the table's policy that its format does not have, with the reason."""
 
 
+class CheckBody(BaseModel):
+    """One check of a table: what was found, and what to do about it. `needed`: the proof does not do without it."""
+
+    check: Check
+    result: ProofResult
+    needed: bool
+    found: str
+    cure: str | None
+
+
+class ProofBody(BaseModel):
+    """The proof of a table. `proved`: each check that is needed is ok. `act_when` says whether the policy asks for
+    it.
+    """
+
+    table: str
+    mode: str
+    act_when: str
+    proved: bool
+    checks: list[CheckBody]
+
+
 def add_policies(app: FastAPI, plane: ControlPlane) -> None:
-    """Add the route."""
+    """Add the routes."""
 
     @app.get("/v1/tables/{table}/policies", responses=errors(404, 503), openapi_extra=needs(Role.VIEWER))
     def policies(table: str) -> PoliciesBody:
         """Return the settings of a table that are in force, and where each of them comes from."""
         return policies_of(registered(plane, table).table)
+
+    @app.get("/v1/tables/{table}/proof", responses=errors(404), openapi_extra=needs(Role.VIEWER))
+    def table_proof(table: str) -> ProofBody:
+        """Return what is proved of a table by its last observation. Nothing is read for it."""
+        status = registered(plane, table)
+        without = status.table.proof_without
+        checks = [CheckBody(**asdict(proof), needed=proof.check not in without) for proof in plane.proof(status)]
+        return ProofBody(
+            table=status.table.id,
+            mode=status.table.mode.value,
+            act_when=status.table.act_when.value,
+            proved=all(proof.result is ProofResult.OK for proof in checks if proof.needed),
+            checks=checks,
+        )
 
 
 def policies_of(table: Table) -> PoliciesBody:
@@ -127,55 +164,3 @@ def _setting(table: Table, key: str, value: Any, *, of: str = "") -> SettingBody
     if origin is None:
         return SettingBody(value=value, source="built-in")
     return SettingBody(value=value, source=origin.level, place=table.place(origin))
-
-
-# `GET /v1/tables/{table}/proof`: what is proved of a table, and what keeps Lakewarden from acting on it.
-
-
-class CheckBody(BaseModel):
-    """One check of a table: what was found, and what to do about it. `needed`: the proof does not do without it."""
-
-    check: Check
-    result: ProofResult
-    needed: bool
-    found: str
-    cure: str | None
-
-
-class ProofBody(BaseModel):
-    """The proof of a table. `proved`: each check that is needed is ok. `act_when` says whether the policy asks for
-    it.
-    """
-
-    table: str
-    mode: str
-    act_when: str
-    proved: bool
-    checks: list[CheckBody]
-
-
-def add_proof(app: FastAPI, plane: ControlPlane) -> None:
-    """Add the route."""
-
-    @app.get("/v1/tables/{table}/proof", responses=errors(404), openapi_extra=needs(Role.VIEWER))
-    def table_proof(table: str) -> ProofBody:
-        """Return what is proved of a table by its last observation. Nothing is read for it."""
-        status = registered(plane, table)
-        without = status.table.proof_without
-        checks = [
-            CheckBody(
-                check=proof.check,
-                result=proof.result,
-                needed=proof.check not in without,
-                found=proof.found,
-                cure=proof.cure,
-            )
-            for proof in plane.proof(status)
-        ]
-        return ProofBody(
-            table=status.table.id,
-            mode=status.table.mode.value,
-            act_when=status.table.act_when.value,
-            proved=all(proof.result is ProofResult.OK for proof in checks if proof.needed),
-            checks=checks,
-        )

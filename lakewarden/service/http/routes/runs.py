@@ -13,8 +13,7 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
-from lakewarden.service.http.live.etags import LiveRuns
-from lakewarden.service.http.registered import answered, policy_of, registered, run_for
+from lakewarden.service.http.registered import answered, policy_of, registered, run_bodies, run_for
 from lakewarden.service.http.schemas import RunBody, run_body
 from lakewarden.service.model.access import Caller, Role
 
@@ -50,7 +49,7 @@ async def requested(
     return answer
 
 
-def add_runs(app: FastAPI, plane: ControlPlane, clock: Clock, live: LiveRuns) -> None:
+def add_runs(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
     """Add the routes."""
 
     @app.post(
@@ -86,4 +85,5 @@ def add_runs(app: FastAPI, plane: ControlPlane, clock: Clock, live: LiveRuns) ->
     @app.get("/v1/runs/{run}", responses=errors(404, 503), openapi_extra=_VIEWER)
     def run(run: str, request: Request) -> RunBody:
         """Return one run."""
-        return live.body(run_for(plane, run, caller_of(request)))
+        [body] = run_bodies(plane, [run_for(plane, run, caller_of(request))], now=clock.now())
+        return body

@@ -1,4 +1,4 @@
-"""`GET /v1/fleet/status`: what an operator wants to know every morning."""
+"""What an operator wants to know every morning, the replicas, and one table."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ MOST_RUNS = 5000
 
 _PAGE = 500
 _MOST_NAMED = 20
+_VIEWER = needs(Role.VIEWER)
 _CURES = {reason.code: reason for reason in CATALOGUE}
 
 
@@ -124,13 +125,40 @@ class FleetStatusBody(BaseModel):
     writer_failures_near_us: int
 
 
-def add_status(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
-    """Add the route."""
+class ReplicaBody(BaseModel):
+    """A daemon on the store. `here` is the one that answers."""
 
-    @app.get("/v1/fleet/status", responses=errors(503), openapi_extra=needs(Role.VIEWER))
+    id: str
+    url: str
+    alive: bool
+    here: bool
+    tables: int
+
+
+class ReplicaPage(Page[ReplicaBody]):
+    """The replicas. There is one page."""
+
+
+def add_status(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
+    """Add the routes."""
+
+    @app.get("/v1/fleet/status", responses=errors(503), openapi_extra=_VIEWER)
     def fleet_status(request: Request) -> FleetStatusBody:
         """Return what ran in the last day, what is blocked and why, and what waits."""
         return status_of(plane, caller_of(request), now=clock.now())
+
+    @app.get("/v1/replicas", openapi_extra=_VIEWER)
+    def replicas() -> ReplicaPage:
+        """Return the replicas on this store, as this replica knows them, each with the number of its tables."""
+        return ReplicaPage(
+            items=[ReplicaBody.model_validate(replica, from_attributes=True) for replica in plane.replicas()]
+        )
+
+    @app.get("/v1/tables/{table}", responses=errors(404, 503), openapi_extra=_VIEWER)
+    def table(table: str) -> TableBody:
+        """Return one table with its health, its decisions and their reasons."""
+        status = registered(plane, table)
+        return table_body(status, polled_ago=plane.polled_ago(status.table.id))
 
 
 def status_of(plane: ControlPlane, caller: Caller, *, now: datetime) -> FleetStatusBody:
@@ -253,46 +281,3 @@ def _foreign_services(statuses: Sequence[TableStatus]) -> list[ForeignServiceBod
         )
         for table, instant in newest[:_MOST_NAMED]
     ]
-
-
-# `GET /v1/replicas`: the daemons on the store.
-
-
-class ReplicaBody(BaseModel):
-    """A daemon on the store. `here` is the one that answers."""
-
-    id: str
-    url: str
-    alive: bool
-    here: bool
-    tables: int
-
-
-class ReplicaPage(Page[ReplicaBody]):
-    """The replicas. There is one page."""
-
-
-def add_replicas(app: FastAPI, plane: ControlPlane) -> None:
-    """Add the route."""
-
-    @app.get("/v1/replicas", openapi_extra=needs(Role.VIEWER))
-    def replicas() -> ReplicaPage:
-        """Return the replicas on this store, as this replica knows them, each with the number of its tables."""
-        return ReplicaPage(
-            items=[ReplicaBody.model_validate(replica, from_attributes=True) for replica in plane.replicas()]
-        )
-
-
-# `/v1/tables/{table}`: one table.
-
-_VIEWER = needs(Role.VIEWER)
-
-
-def add_tables(app: FastAPI, plane: ControlPlane) -> None:
-    """Add the routes."""
-
-    @app.get("/v1/tables/{table}", responses=errors(404, 503), openapi_extra=_VIEWER)
-    def table(table: str) -> TableBody:
-        """Return one table with its health, its decisions and their reasons."""
-        status = registered(plane, table)
-        return table_body(status, polled_ago=plane.polled_ago(status.table.id))

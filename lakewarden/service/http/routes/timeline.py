@@ -20,7 +20,8 @@ from lakewarden.service.model.access import Role
 class EntryBody(BaseModel):
     """One instant of a timeline. `stands_for` is the service, or `write`, `savepoint`, `restore` or `other`.
 
-    `run` is the run of ours that planned it. `bytes` and `file_groups` are the size of a pending plan.
+    `run` is the run of ours that planned it. `guarded_until` is when the heartbeat of its executor runs out. `bytes`
+    and `file_groups` are the size of a pending plan.
     """
 
     time: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from pydantic import BaseModel
 
-from lakewarden.planners.lock_proof import Evidence, summary
+from lakewarden.planners.lock_proof import summary
 from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.table import Policy, Scheduling, Table
 from lakewarden.planners.model.view import TableView
@@ -16,7 +17,7 @@ from lakewarden.planners.model.window import Weekday, Window
 from lakewarden.planners.services import plan_bytes
 from lakewarden.planners.settings import format_duration
 from lakewarden.service.control.table_statuses import TableStatus
-from lakewarden.service.model.rows import ApprovalRow, DecisionRow
+from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import DecisionChange, Run
 from lakewarden.service.reporting.explain.bodies import (
     ActiveRunExplanation,
@@ -38,9 +39,8 @@ from lakewarden.service.reporting.explain.bodies import (
 from lakewarden.service.rules.forecast import Forecast
 from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.state.approvals import in_words
-from lakewarden.service.state.service_states import Retries
 
-# The conditions that make a service due, in words.
+_Body = TypeVar("_Body", bound=BaseModel)
 
 
 def due_when(policy: Policy) -> str:
@@ -104,8 +104,16 @@ def explain(
         warnings=list(status.warnings),
         faults=list(view.faults) if view else [],
         blockers=_blockers(view, table) if view else [],
-        writers=_writers(view, status.writer_failures) if view else None,
-        lock=None if status.lock is None else _lock(status.lock),
+        writers=writers_explained(view, status.writer_failures) if view else None,
+        lock=None
+        if (lock := status.lock) is None
+        else LockExplanation(
+            verdict=lock.verdict.value,
+            summary=summary(lock),
+            witnessed=lock.witnessed,
+            needed=lock.needed,
+            commit_without=lock.without,
+        ),
         inner=[
             InnerTableExplanation.model_validate(inner, from_attributes=True) for inner in (view.inner if view else ())
         ],
@@ -116,18 +124,19 @@ def explain(
                 priority=policy.priority,
                 spark=table.profile_of(service, None if view is None else plan_bytes(view, service)),
                 session=dict(policy.session),
-                approval=_approval(status.approvals.get(service)),
-                decision=_decision(decisions.get(service)),
-                backlog=_backlog(view, service) if view else None,
+                approval=_body_of(ApprovalExplanation, status.approvals.get(service)),
+                decision=_body_of(DecisionExplanation, decisions.get(service)),
+                backlog=_body_of(BacklogExplanation, view.backlogs.get(service)) if view else None,
                 notes=_notes(status, service),
                 pending=[_plan(plan, named) for plan in view.timeline.pending(service)] if view else [],
                 active_run=_active(active.get(service), waiting),
                 last_run=_ended(last_runs.get(service)),
-                retries=_times(status.retries.get(service)),
-                retry_reason=_for(status.retries.get(service)),
+                retries=retries.times if (retries := status.retries.get(service)) else 0,
+                retry_reason=retries.reason if retries else None,
                 forecast=None if service in status.approvals else forecast_explained((forecasts or {}).get(service)),
             )
-            for service, policy in _in_order(table.policies)
+            for service in Service  # in this order, not in that of the configuration
+            if (policy := table.policies.get(service)) is not None
         },
     )
 
@@ -157,21 +166,6 @@ def _notes(status: TableStatus, service: Service) -> list[str]:
     return [*of_operators, *of_the_format, *([status.smaller[service]] if service in status.smaller else [])]
 
 
-def _in_order(policies: Mapping[Service, Policy]) -> list[tuple[Service, Policy]]:
-    """Return policies in the order of the services, not in that of the configuration."""
-    return [(service, policies[service]) for service in Service if service in policies]
-
-
-def _lock(evidence: Evidence) -> LockExplanation:
-    return LockExplanation(
-        verdict=evidence.verdict.value,
-        summary=summary(evidence),
-        witnessed=evidence.witnessed,
-        needed=evidence.needed,
-        commit_without=evidence.without,
-    )
-
-
 def _blockers(view: TableView, table: Table) -> list[BlockerExplanation]:
     """Return the blockers. Services with a policy come first. Services that no table of the format has are left out,
     and so are blockers that are about policies which the table does not have.
@@ -190,7 +184,8 @@ def _blockers(view: TableView, table: Table) -> list[BlockerExplanation]:
     ]
 
 
-def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
+def writers_explained(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
+    """Return what the writers of a table are doing, for programs."""
     writers = view.writers
     return WritersExplanation(
         in_flight=[
@@ -200,44 +195,18 @@ def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
         last_commit_at=writers.last_commit_at,
         usual_interval_seconds=None if writers.usual_interval is None else writers.usual_interval.total_seconds(),
         non_blocking=writers.non_blocking,
-        failures=failures_explained(failures),
+        failures=[
+            WriteFailureExplanation(
+                instant=blamed.failure.instant, at=blamed.failure.at, reason=blamed.failure.reason, near_run=blamed.run
+            )
+            for blamed in failures
+        ],
     )
 
 
-def failures_explained(failures: Sequence[Blamed]) -> list[WriteFailureExplanation]:
-    """Return writes that failed, for programs."""
-    return [
-        WriteFailureExplanation(
-            instant=blamed.failure.instant, at=blamed.failure.at, reason=blamed.failure.reason, near_run=blamed.run
-        )
-        for blamed in failures
-    ]
-
-
-def _times(retries: Retries | None) -> int:
-    return 0 if retries is None else retries.times
-
-
-def _for(retries: Retries | None) -> str | None:
-    return None if retries is None else retries.reason
-
-
-def _decision(row: DecisionRow | None) -> DecisionExplanation | None:
-    if row is None:
-        return None
-    return DecisionExplanation(
-        decision=row.decision,
-        code=row.code,
-        reason=row.reason,
-        remedy=row.remedy,
-        decided_at=row.decided_at,
-        again_at=row.again_at,
-    )
-
-
-def _backlog(view: TableView, service: Service) -> BacklogExplanation | None:
-    backlog = view.backlogs.get(service)
-    return None if backlog is None else BacklogExplanation.model_validate(backlog, from_attributes=True)
+def _body_of(kind: type[_Body], known: object) -> _Body | None:
+    """Return a body from an object with the same names, or None if there is none."""
+    return None if known is None else kind.model_validate(known, from_attributes=True)
 
 
 def forecast_explained(forecast: Forecast | None) -> ForecastExplanation | None:
@@ -272,10 +241,6 @@ def _plan(plan: Instant, named: Collection[str | None]) -> PlanExplanation:
         file_groups=plan.plan.file_groups if plan.plan else None,
         bytes=plan.plan.bytes if plan.plan else None,
     )
-
-
-def _approval(row: ApprovalRow | None) -> ApprovalExplanation | None:
-    return None if row is None else ApprovalExplanation.model_validate(row, from_attributes=True)
 
 
 def _active(run: Run | None, waiting: Mapping[RunId, str]) -> ActiveRunExplanation | None:
@@ -353,15 +318,7 @@ class PastExplanation(BaseModel):
 
 def past_decision(change: DecisionChange) -> PastDecision:
     """Return a change of a decision as it is shown."""
-    decision = change.decision
-    return PastDecision(
-        decision=decision.decision,
-        reason=decision.reason,
-        remedy=decision.remedy,
-        again_at=decision.again_at,
-        since=decision.decided_at,
-        until=change.until,
-    )
+    return PastDecision(**asdict(change.decision), since=change.decision.decided_at, until=change.until)
 
 
 def explain_past(
@@ -376,21 +333,8 @@ def explain_past(
         services={
             service.value: PastServiceExplanation(
                 decision=held.get(service),
-                runs=[_run(run) for run in runs if run.service is service],
+                runs=[PastRun.model_validate(run, from_attributes=True) for run in runs if run.service is service],
             )
             for service in names
         },
-    )
-
-
-def _run(run: Run) -> PastRun:
-    return PastRun(
-        id=run.id,
-        service=run.service.value,
-        reason=run.reason,
-        requested_by=run.requested_by,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        outcome=run.outcome,
     )

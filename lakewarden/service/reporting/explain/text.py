@@ -52,11 +52,6 @@ def written_out(explanation: TableExplanation) -> str:
     return "\n".join(parts)
 
 
-def service_written_out(explanation: TableExplanation, service: str) -> str:
-    """Return the explanation of one service of the table as text, without a line break at its end."""
-    return _aligned(_service(service, explanation))
-
-
 def _aligned(lines: _Lines) -> str:
     return "\n".join(f"  {about:<{_WIDTH}}{printable(says)}".rstrip() for about, says in lines)
 
@@ -137,7 +132,7 @@ def _guard(until: datetime | None, now: datetime) -> str:
 
 def _inner(inner: InnerTableExplanation, now: datetime) -> _Lines:
     since = "" if inner.since is None else f", {_ago(inner.since, now)}"
-    yield inner.name, f"{_counted(inner.commits, 'commit')} since its last compaction{since}"
+    yield inner.name, f"{counted(inner.commits, 'commit')} since its last compaction{since}"
     if inner.pinned_by is not None:
         yield "", f"its compaction is prevented by {inner.pinned_by}"
 
@@ -202,13 +197,13 @@ def _when(moment: datetime, now: datetime) -> str:
 
 def _backlog(backlog: BacklogExplanation) -> str:
     facts = [
-        f"{_counted(backlog.commits, 'commit')}, {backlog.commits_since_request} since the last request",
-        _counted(backlog.rewrites, "rewrite") if backlog.rewrites else None,
-        None if backlog.file_groups is None else _counted(backlog.file_groups, "file group"),
-        None if backlog.files is None else _counted(backlog.files, "file"),
+        f"{counted(backlog.commits, 'commit')}, {backlog.commits_since_request} since the last request",
+        counted(backlog.rewrites, "rewrite") if backlog.rewrites else None,
+        None if backlog.file_groups is None else counted(backlog.file_groups, "file group"),
+        None if backlog.files is None else counted(backlog.files, "file"),
         None if backlog.bytes is None else size(backlog.bytes),
-        None if backlog.small_files is None else _counted(backlog.small_files, "small file"),
-        None if backlog.log_files is None else f"at most {_counted(backlog.log_files, 'log file')} in a file group",
+        None if backlog.small_files is None else counted(backlog.small_files, "small file"),
+        None if backlog.log_files is None else f"at most {counted(backlog.log_files, 'log file')} in a file group",
         None if backlog.log_bytes is None else f"at most {size(backlog.log_bytes)} of log files in a file group",
     ]
     return "; ".join(fact for fact in facts if fact is not None)
@@ -220,7 +215,7 @@ def forecast_in_words(forecast: ForecastExplanation) -> str:
     deleted = _amount(forecast.delete_files, forecast.delete_bytes)
     facts = [
         None if read is None else f"reads {read}",
-        None if forecast.write_files is None else f"writes {_counted(forecast.write_files, 'file')}",
+        None if forecast.write_files is None else f"writes {counted(forecast.write_files, 'file')}",
         None if deleted is None else f"deletes {deleted}",
         _versions(forecast.versions),
         _effort(forecast),
@@ -235,7 +230,7 @@ def _versions(versions: int | None) -> str | None:
 
 
 def _amount(files: int | None, content: int | None) -> str | None:
-    amounts = [None if files is None else _counted(files, "file"), None if content is None else size(content)]
+    amounts = [None if files is None else counted(files, "file"), None if content is None else size(content)]
     return ", ".join(amount for amount in amounts if amount is not None) or None
 
 
@@ -244,14 +239,14 @@ def _effort(forecast: ForecastExplanation) -> str:
         return "no history yet: how long it takes is not known"
     cores = "" if forecast.core_seconds is None else f", {forecast.core_seconds:g} core-seconds"
     of = "this table" if forecast.basis is Basis.OWN else "other tables of its format"
-    return f"about {span(forecast.seconds)}{cores} (from {_counted(forecast.runs, 'run')} of {of})"
+    return f"about {span(forecast.seconds)}{cores} (from {counted(forecast.runs, 'run')} of {of})"
 
 
 def _plan(plan: PlanExplanation, now: datetime) -> str:
     facts = [
         f"{plan.instant} {plan.state.lower()} {_ago(plan.requested_at, now)}",
         "ours" if plan.ours else "not signed by us",
-        None if plan.file_groups is None else _counted(plan.file_groups, "file group"),
+        None if plan.file_groups is None else counted(plan.file_groups, "file group"),
         None if plan.bytes is None else size(plan.bytes),
         None if plan.guarded_until is None else _guard(plan.guarded_until, now),
     ]
@@ -273,10 +268,6 @@ def _ended(run: EndedRunExplanation, now: datetime) -> str:
 
 def _ago(moment: datetime, now: datetime) -> str:
     return f"{span(max(0.0, (now - moment).total_seconds()))} ago"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def past_written_out(past: PastExplanation) -> str:

@@ -13,10 +13,8 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.service.control.plane import ControlPlane, Health, ReplicaStatus
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.reporting.metrics import fleet
-from lakewarden.service.reporting.metrics.measured import measured
-from lakewarden.service.reporting.metrics.ranks import rank_of
 from lakewarden.service.reporting.metrics.table_figures import Figures, known_of, seen_in
-from lakewarden.service.reporting.metrics.table_limit import choose
+from lakewarden.service.reporting.metrics.table_limit import choose, measured, rank_of
 from lakewarden.service.reporting.metrics.writer_failures import WriterFailures
 
 CHOSEN_FOR_SECONDS = 60.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import threading
@@ -16,10 +17,9 @@ import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lakewarden.cli import main
-from lakewarden.cli.options import Code
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.proof import ProofResult, proved
-from lakewarden.service.commands.doctor import at_once, in_time
+from lakewarden.planners.model.proof import ProofResult, proved, wrong
+from lakewarden.service.commands.doctor import at_once, in_time, print_proofs
 from tests.support.hudi.hudi_table import HudiTable
 
 
@@ -99,11 +99,11 @@ def test_two_names_of_one_folder_are_found(tmp_path: Path, capsys: pytest.Captur
     tables = [{"id": name, "format": "iceberg", "path": f"catalog://lake/db.{name}"} for name in "ab"]
     code, found = _checked(_config(tmp_path, tables, catalogs={"lake": lake}), capsys)
 
-    (wrong,) = (f"table {name}" for name in "ab" if found[f"table {name}"]["result"] == "wrong")
-    other = "table a" if wrong == "table b" else "table b"
+    (second,) = (f"table {name}" for name in "ab" if found[f"table {name}"]["result"] == "wrong")
+    other = "table a" if second == "table b" else "table b"
     assert code == 1
-    assert found[wrong]["found"].startswith(f"its folder is also registered as {other[-1]}: one folder is one table")
-    assert found[wrong]["cure"] == "remove one of the two entries"
+    assert found[second]["found"].startswith(f"its folder is also registered as {other[-1]}: one folder is one table")
+    assert found[second]["cure"] == "remove one of the two entries"
     assert found[other]["result"] == "ok"
 
 
@@ -129,20 +129,6 @@ def test_a_wrong_configuration_leaves_the_rest_unchecked(tmp_path: Path, capsys:
     assert found["everything else"]["result"] == "not proved"
 
 
-def test_without_a_daemon_one_look_proves_a_part_of_a_table(
-    tmp_path: Path, listening: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The rest is named. A table that no file has is left to the daemon, which is away."""
-    table = HudiTable(tmp_path / "trips", version=9, clock=ManualClock(), zone=ZoneInfo("UTC"))
-    file = _config(tmp_path, [_table("trips", table.folder, listening)])
-    away = ["--config", str(file), "--url", "http://127.0.0.1:9"]
-    assert main(["doctor", "trips", *away, "--json"]) == 1
-    checks = {one["check"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
-    assert (checks["table"]["result"], checks["clock"]["result"]) == ("ok", "ok")
-    assert "lock, heartbeats, hook, alone, retention, workers" in checks["daemon"]["found"]
-    assert main(["doctor", "orders", *away]) == Code.AWAY
-
-
 def test_a_check_that_never_answers_ends_in_time() -> None:
     """A store that hangs does not keep the other findings from the operator."""
     never = threading.Event()
@@ -163,3 +149,14 @@ def test_a_check_that_never_answers_ends_in_time() -> None:
     assert [one.check for one in found] == ["hangs", "raises", "works"]
     assert [one.result for one in found] == [ProofResult.WRONG, ProofResult.WRONG, ProofResult.OK]
     assert "no answer within 0.05s" in found[0].found
+
+
+def test_a_remedy_keeps_its_lines() -> None:
+    """No line is cut off, and no line break is a backslash."""
+    out = io.StringIO()
+    print_proofs([wrong("table", "blocked", "name the lock:\n  lock: {provider: zookeeper}")], out=out)
+    assert "\\n" not in out.getvalue()
+    assert [one.strip() for one in out.getvalue().splitlines()[1:]] == [
+        "-> name the lock:",
+        "lock: {provider: zookeeper}",
+    ]

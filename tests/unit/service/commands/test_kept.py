@@ -20,19 +20,9 @@ def test_a_table_that_cannot_be_read_affects_no_other(tmp_path: Path) -> None:
     table.complete_clean(table.plan_clean(), seen=times[-1], retained=times[-24])
     (tmp_path / "none").mkdir()
     good = str(table.folder)
-    assert kept_by_cleans([_table(str(tmp_path / "none")), _table(good)]) == {good: 24}
+    iceberg = Table(id=TableId("a"), format="iceberg", location="catalog://lake/a.b")  # its properties have a policy
+    assert kept_by_cleans([_table(str(tmp_path / "none")), _table(good), iceberg]) == {good: 24}
 
-
-def test_a_table_in_a_catalog_and_another_format_are_not_read() -> None:
-    """Their policies go by the properties of the table."""
-    iceberg = Table(id=TableId("a"), format="iceberg", location="catalog://lake/a.b")
-    assert kept_by_cleans([iceberg]) == {}
-
-
-def test_many_tables_that_cannot_be_read_end_the_reading(tmp_path: Path) -> None:
-    """A table after them is not read any more. The first ones are read at the same time, so it is far behind them."""
-    table = made(tmp_path / "good")
-    times = [table.write({"p0": []}) for _ in range(30)]
-    table.complete_clean(table.plan_clean(), seen=times[-1], retained=times[-24])
+    # After many of them none is read any more. The first ones are read at the same time.
     gone = [_table(str(tmp_path / f"none-{number}")) for number in range(40)]
-    assert kept_by_cleans([*gone, _table(str(table.folder))]) == {}
+    assert kept_by_cleans([*gone, _table(good)]) == {}

@@ -113,6 +113,9 @@ def test_what_blocks_is_told_first_and_is_blocked_although_nothing_is_due(report
     out = io.StringIO()
     Console(file=out, width=180).print(text_of(report, most=0))
     assert 0 < out.getvalue().index("no lock is named") < out.getvalue().index("fewer files")
+    text = " ".join(out.getvalue().split())
+    assert f"{len(document['tables'])} tables read, 1 could not be read." in text
+    assert all(re.search(rf"{re.escape(Path(one['location']).name)}\s", text) for one in document["tables"])
 
 
 def test_a_pipe_has_no_padding_and_no_broken_line(lake: Path) -> None:
@@ -143,12 +146,6 @@ def test_the_worst_table_comes_first(document: Any) -> None:
     assert fewer == sorted(fewer, reverse=True)
 
 
-def test_nothing_is_written_below_a_table(lake: Path, report: LakeReport) -> None:
-    """No file is made, changed or deleted, whatever its format. The fixture compares the files before and after."""
-    assert {one.format for one in report.tables} == {"hudi", "paimon"}
-    assert all(one.location.startswith(f"{lake}/") for one in report.tables)
-
-
 class _Parts(HTMLParser):
     """Collects what a page would load or run."""
 
@@ -172,15 +169,6 @@ def test_the_page_loads_nothing_and_runs_nothing(report: LakeReport) -> None:
     assert "url(" not in content
     assert "&lt;img src onerror&gt;" in content
     assert "damaged" in content
-
-
-def test_the_text_says_the_same_in_columns(report: LakeReport, document: Any) -> None:
-    """The sentences have the figures of the document, and each table has a line."""
-    out = io.StringIO()
-    Console(file=out, width=180).print(text_of(report, most=0))
-    text = " ".join(out.getvalue().split())
-    assert f"{len(document['tables'])} tables read, 1 could not be read." in text
-    assert all(re.search(rf"{re.escape(Path(one['location']).name)}\s", text) for one in document["tables"])
 
 
 def test_a_place_without_tables_is_an_error(tmp_path: Path) -> None:

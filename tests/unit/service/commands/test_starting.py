@@ -166,14 +166,6 @@ def test_a_catalog_that_does_not_answer_is_not_an_empty_lake(capsys: pytest.Capt
     assert "no table is at" not in said.err
 
 
-def test_a_pattern_counts_as_one_and_not_as_no_table(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tables that it means are found by the daemon."""
-    file = lake / "lakewarden.yaml"
-    assert main(["init", f"{lake}/hudi", "--output", str(file)]) == Code.DONE
-    assert main(["check-config", str(file)]) == Code.DONE
-    assert capsys.readouterr().out.endswith("no problem; 0 tables and 1 pattern of tables\n")
-
-
 def test_one_file_is_written_for_paths_and_catalogs(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A lake with tables in folders and in two catalogs needs one command. Two catalogs have two names."""
     one, two = (f"jdbc:sqlite:{_catalog_in(lake / f'{number}.db')}?warehouse={lake}" for number in (1, 2))

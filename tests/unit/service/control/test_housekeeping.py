@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -14,8 +15,7 @@ import sqlalchemy as sa
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.config.daemon import HistorySettings
-from lakewarden.service.control.housekeeping import BREATH_SECONDS, tidy
+from lakewarden.service.control.housekeeping import BREATH_SECONDS, Keeping, tidy
 from lakewarden.service.model.access import Act, ActKind
 from lakewarden.service.model.rows import DecisionRow, ServiceStateRow
 from lakewarden.service.model.run import RunState
@@ -28,13 +28,14 @@ from tests.support.values import NOW, a_run
 
 TRIPS = TableId("trips")
 REGISTERED = {TRIPS: Table(id=TRIPS, format="hudi", location="/lake/trips")}
-KEEP = timedelta(days=30)
+MONTH = timedelta(days=30)
+KEEP = Keeping(runs=MONTH, acts=12 * MONTH, changes=MONTH)
 
 
 def a_long_history(folder: Path, *, runs: int) -> Store:
     """Return a store of runs that are all to be forgotten, but for the last one."""
     store = open_sqlite(folder / "lakewarden.db")
-    ended = {"state": RunState.SUCCEEDED, "created_at": NOW - 2 * KEEP, "ended_at": NOW - 2 * KEEP}
+    ended = {"state": RunState.SUCCEEDED, "created_at": NOW - 2 * MONTH, "ended_at": NOW - 2 * MONTH}
     rows = [{"number": n, **_columns(a_run(f"r{n}", instant=f"{n:08}", **ended))} for n in range(runs)]
     with store._write() as connection:
         connection.execute(sa.insert(schema.runs), rows)
@@ -96,7 +97,7 @@ def test_old_acts_are_deleted_by_a_time_of_their_own() -> None:
     for days in (1, 40, 400):
         store.note_act(Act(at=NOW - timedelta(days=days), who="ada", key=None, kind=ActKind.PAUSED))
     for keep, left in ((timedelta(days=365), 2), (timedelta(days=30), 1)):
-        tidy(store, registered=REGISTERED, at=NOW, keep=KEEP, keep_audit=keep, pause=lambda _: False)
+        tidy(store, registered=REGISTERED, at=NOW, keep=replace(KEEP, acts=keep), pause=lambda _: False)
         assert len(store.acts()) == left
 
 
@@ -117,7 +118,7 @@ def test_the_history_is_tidied_by_its_own_settings(tmp_path: Path) -> None:
             reason="a test",
             remedy=None,
             again_at=None,
-            decided_at=NOW - 2 * KEEP + number * minute,
+            decided_at=NOW - 2 * MONTH + number * minute,
         )
         store.decided([row], changes=[row])
     pauses: list[float] = []
@@ -126,9 +127,8 @@ def test_the_history_is_tidied_by_its_own_settings(tmp_path: Path) -> None:
         pauses.append(seconds)
         return False
 
-    settings = HistorySettings(keep=KEEP)
-    assert tidy(store, registered=REGISTERED, at=NOW, keep=KEEP, history=settings, pause=pause) == 0
+    assert tidy(store, registered=REGISTERED, at=NOW, keep=KEEP, pause=pause) == 0
 
-    assert [one.decision.decided_at for one in store.decision_changes(TRIPS)] == [NOW - 2 * KEEP + 449 * minute]
+    assert [one.decision.decided_at for one in store.decision_changes(TRIPS)] == [NOW - 2 * MONTH + 449 * minute]
     assert len(pauses) > 1
     store.close()

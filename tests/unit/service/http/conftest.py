@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -227,11 +227,31 @@ def make_served(tmp_path: Path) -> Iterator[Callable[..., ServedDaemon]]:
 
 
 @pytest.fixture
-def served(make_served: Callable[..., ServedDaemon]) -> ServedDaemon:
-    """Return a running daemon that has looked at a table with three commits."""
-    served = make_served()
-    for _ in range(3):
-        served.lake.write()
-    served.start()
-    served.look()
-    return served
+def start_served(make_served: Callable[..., ServedDaemon]) -> Callable[..., ServedDaemon]:
+    """Return what builds a running daemon that has looked at a table with three commits."""
+
+    def start(**parts: Any) -> ServedDaemon:
+        served = make_served(**parts)
+        for _ in range(3):
+            served.lake.write()
+        served.start()
+        served.look()
+        return served
+
+    return start
+
+
+@pytest.fixture
+def served(start_served: Callable[..., ServedDaemon]) -> ServedDaemon:
+    """Return such a daemon."""
+    return start_served()
+
+
+@contextmanager
+def serving(app: FastAPI) -> Iterator[httpx.Client]:
+    """Serve an application, and yield a client of it."""
+    with (
+        HttpServer(app, name="api", host="127.0.0.1", port=0) as server,
+        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=HANGS) as client,
+    ):
+        yield client

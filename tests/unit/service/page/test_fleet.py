@@ -14,8 +14,9 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.model.rows import ApprovalRow
-from lakewarden.service.page.facts import SORTS, Condition, FactsOfTables, Need, facts_of, fleet, needs
-from tests.support.values import NOW
+from lakewarden.service.model.run import RunState
+from lakewarden.service.page.facts import SORTS, Condition, FactsOfTables, Need, facts_of, fleet, needs, sums_by_service
+from tests.support.values import NOW, a_run
 
 APPROVAL = ApprovalRow(
     table=TableId("a"),
@@ -146,3 +147,19 @@ def test_facts_are_kept_for_a_status_and_never_for_a_table(before: list[TableSta
     assert all(one is again for one, again in zip(kept, remembered.of(first), strict=True))
     assert remembered.of(second) == [facts_of(status) for status in second]
     assert remembered.of(first) == [facts_of(status) for status in first]
+
+
+def test_what_the_runs_of_a_service_did_is_added_up() -> None:
+    """A figure that no run of the service has is not zero. A run that failed did nothing."""
+    done, failed = RunState.SUCCEEDED, RunState.FAILED
+    runs = [
+        a_run(state=done, figures={"files_rewritten": 9, "files_added": 3, "bytes_rewritten": 1000}),
+        a_run(state=done, figures={"files_rewritten": 6, "files_added": 1, "bytes_rewritten": 500}),
+        a_run(state=failed, figures={"files_rewritten": 100}),
+        a_run(state=done, service=Service.CLEAN, figures={"files_deleted": 4}),
+    ]
+    compaction, clean = sums_by_service(runs)
+
+    assert (compaction.runs, compaction.files_rewritten, compaction.files_added) == (2, 15, 4)
+    assert (compaction.bytes_rewritten, compaction.files_deleted) == (1500, None)
+    assert (clean.service, clean.files_deleted, clean.bytes_deleted) == (Service.CLEAN, 4, None)

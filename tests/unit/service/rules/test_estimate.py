@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.forecast import ends_at, estimate
+from lakewarden.service.rules.forecast import estimate
 from tests.support.values import a_run
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,15 +44,6 @@ def test_a_run_that_did_no_work_says_nothing() -> None:
     assert estimate([failed, idle], planned_bytes=5) is None
 
 
-def test_a_run_that_takes_longer_than_estimated_has_no_expected_end() -> None:
-    """A moment that is over is no estimate."""
-    found = estimate([past(10)], planned_bytes=None)
-    assert found is not None
-
-    assert ends_at(found, started_at=BEGUN, now=BEGUN + timedelta(seconds=4)) == BEGUN + timedelta(seconds=10)
-    assert ends_at(found, started_at=BEGUN, now=BEGUN + timedelta(seconds=10)) is None
-
-
 @given(
     st.lists(st.tuples(st.floats(0, 1e6), st.none() | st.integers(0, 2**70)), max_size=5),
     st.none() | st.integers(0, 2**80),
@@ -63,4 +54,3 @@ def test_any_figures_make_an_estimate(runs: list[tuple[float, int | None]], plan
 
     if found is not None:
         assert found.length >= timedelta(0)
-        ends_at(found, started_at=BEGUN, now=BEGUN)

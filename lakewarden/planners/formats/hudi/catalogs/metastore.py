@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lakewarden.planners.formats.hudi.catalogs.paths import HiveCatalog
 from lakewarden.planners.metastores import Metastores, NoAnswerError
@@ -28,17 +28,7 @@ _HUDI = "hudi"
 _TELLING = ("spark.sql.sources.provider", "connector")
 _INPUT_FORMATS = ("org.apache.hudi.hadoop.", "com.uber.hoodie.hadoop.")
 _VIEWS = ("_ro", "_rt")
-_OF_LOCKS = "hoodie.write.lock."
 _AT_ONCE = 200
-
-
-class _Known(NamedTuple):
-    """What the metastore says of a table: its address, and the options of its writers that name a lock. Spark SQL keeps
-    `TBLPROPERTIES` there.
-    """
-
-    address: str
-    properties: Mapping[str, str]
 
 
 def tables_known(name: str, catalog: HiveCatalog) -> Listing:
@@ -48,7 +38,7 @@ def tables_known(name: str, catalog: HiveCatalog) -> Listing:
     PermanentError if the client is not installed.
     """
     metastores = Metastores(name, catalog.uri, timeout=catalog.timeout)
-    addresses: dict[str, _Known] = {}
+    addresses: dict[str, str] = {}
     unlisted: dict[str, str] = {}
     for database in sorted(metastores.asked(lambda client: client.get_all_databases())):
         if not any(fnmatchcase(database, pattern) for pattern in catalog.databases):
@@ -62,8 +52,8 @@ def tables_known(name: str, catalog: HiveCatalog) -> Listing:
     return _each_once(addresses, unlisted, catalog)
 
 
-def _tables_of(client: Client, *, database: str) -> dict[str, _Known]:
-    """Return the Hudi tables of a database by identifier. A database that was dropped has none."""
+def _tables_of(client: Client, *, database: str) -> dict[str, str]:
+    """Return the addresses of the Hudi tables of a database, by identifier. A database that was dropped has none."""
     from hive_metastore.ttypes import NoSuchObjectException  # type: ignore  # noqa: PLC0415
 
     try:
@@ -75,10 +65,7 @@ def _tables_of(client: Client, *, database: str) -> dict[str, _Known]:
         for table in client.get_table_objects_by_name(database, some):
             address = address_of(table)
             if address is not None:
-                lock_properties = {
-                    key: value for key, value in (table.parameters or {}).items() if key.startswith(_OF_LOCKS)
-                }
-                tables[f"{database}.{table.tableName}"] = _Known(address, lock_properties)
+                tables[f"{database}.{table.tableName}"] = address
     return tables
 
 
@@ -93,17 +80,16 @@ def address_of(table: Any) -> str | None:
     return path or storage.location or ""
 
 
-def _each_once(addresses: Mapping[str, _Known], unlisted: Mapping[str, str], catalog: HiveCatalog) -> Listing:
+def _each_once(addresses: Mapping[str, str], unlisted: Mapping[str, str], catalog: HiveCatalog) -> Listing:
     """Return the tables by one name each. Of several names for a location it is the first that is no view's."""
     names: dict[str, list[str]] = {}
     refused: dict[str, str] = {}
-    for identifier, entry in addresses.items():
+    for identifier, address in addresses.items():
         try:
-            names.setdefault(_location(entry.address, catalog), []).append(identifier)
+            names.setdefault(_location(address, catalog), []).append(identifier)
         except PermanentError as wrong:
             refused[identifier] = str(wrong)
     tables: dict[str, str] = {}
-    properties: dict[str, Mapping[str, str]] = {}
     for location, known_as in names.items():
         stems = sorted({_stem(name, known_as) for name in known_as}, key=lambda stem: (stem not in known_as, stem))
         for stem in stems[1:]:
@@ -112,13 +98,7 @@ def _each_once(addresses: Mapping[str, _Known], unlisted: Mapping[str, str], cat
             refused[location] = f"the metastore knows another table as {stems[0]}"
         else:
             tables[stems[0]] = location
-            if (
-                lock_properties := next(
-                    (table_properties for name in known_as if (table_properties := addresses[name].properties)), None
-                )
-            ) is not None:
-                properties[stems[0]] = lock_properties
-    return Listing(tables=tuple(tables), locations=tables, unlisted=unlisted, refused=refused, properties=properties)
+    return Listing(tables=tuple(tables), locations=tables, unlisted=unlisted, refused=refused)
 
 
 def _stem(name: str, known_as: Collection[str]) -> str:

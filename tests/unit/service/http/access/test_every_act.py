@@ -21,7 +21,6 @@ from lakewarden.service.config.registering import base_of
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.hooks import HOOKS
 from lakewarden.service.http.redacted import ConfigurationPart
-from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.access import ActKind
 from lakewarden.service.model.run import RunState
 from lakewarden.service.wiring.in_force import Tables, TablesInForce
@@ -29,7 +28,7 @@ from lakewarden.service.wiring.registering import Registrar, Reloader
 from tests.support.daemon.daemon_harness import prepare
 from tests.support.doubles.fake import FAKE
 from tests.support.doubles.formats import TEST_FORMATS
-from tests.unit.service.http.conftest import ServedDaemon
+from tests.unit.service.http.conftest import ServedDaemon, serving
 
 CHANGES_NOTHING = {"discover_now": "it reads sources earlier than they are read anyway"}
 """The operations that need no row in the log, each with the reason."""
@@ -192,10 +191,7 @@ def office(
         formats={FAKE.name: FAKE},
         configuration=ConfigurationPart(registering=registrar, reloading=reloader),
     )
-    with (
-        HttpServer(app, name="api", host="127.0.0.1", port=0) as server,
-        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as client,
-    ):
+    with serving(app) as client:
         yield Office(served, client, lake)
 
 

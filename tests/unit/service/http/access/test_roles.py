@@ -132,13 +132,8 @@ def _answer(app: FastAPI, method: str, path: str, *, key: str | None) -> httpx.R
 
 
 @pytest.fixture
-def served(make_served: Callable[..., ServedDaemon]) -> ServedDaemon:
-    made = make_served(identify=identify)
-    for _ in range(3):
-        made.lake.write()
-    made.start()
-    made.look()
-    return made
+def served(start_served: Callable[..., ServedDaemon]) -> ServedDaemon:
+    return start_served(identify=identify)
 
 
 def _asked(served: ServedDaemon, method: str, path: str, key: str, body: Any = None) -> httpx.Response:
@@ -173,20 +168,6 @@ def test_a_hook_counts_for_the_tables_of_its_key(served: ServedDaemon) -> None:
 
     assert here.json() == {"result": "accepted", "table": "trips"}
     assert elsewhere.json() == {"result": "unknown_table", "table": None}
-
-
-def test_a_caller_that_may_trigger_may_not_approve_or_resume(served: ServedDaemon) -> None:
-    """The program that asks for deletions is not the person who allows them."""
-    for path in ("services/clean/approval", "resume", "pause"):
-        refused = _asked(served, "POST", f"/v1/tables/trips/{path}", "trigger")
-        assert refused.status_code == 403
-        assert "operator" in refused.json()["detail"]
-
-
-def test_a_run_shows_the_name_of_its_caller(served: ServedDaemon) -> None:
-    """Operators see who asked for it."""
-    run = _asked(served, "POST", "/v1/tables/trips/services/clean/runs", "trigger").json()
-    assert run["requested_by"] == "the trigger"
 
 
 def test_what_is_refused_is_counted(served: ServedDaemon) -> None:

@@ -18,9 +18,8 @@ from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.query.lists import TableFilter
 from lakewarden.service.http.query.pages import cut
-from lakewarden.service.http.server import HttpServer
 from tests.support.daemon.daemon_harness import DaemonHarness
-from tests.unit.service.http.conftest import ServedDaemon
+from tests.unit.service.http.conftest import ServedDaemon, serving
 
 _IDS = st.sets(st.text("abc.", min_size=1, max_size=3), max_size=20)
 
@@ -83,10 +82,7 @@ def test_the_link_of_a_page_leads_to_the_next_one_with_the_same_filters(tmp_path
     harness = DaemonHarness(tmp_path, names=["b", "a", "c", "other"])
     harness.for_a_while(timedelta(seconds=10))
     app = build_api(harness.status, clock=SystemClock(), hook_heard=lambda *_: None)
-    with (
-        HttpServer(app, name="api", host="127.0.0.1", port=0) as server,
-        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as client,
-    ):
+    with serving(app) as client:
         assert _followed(client, "/v1/tables?limit=2&id=%3F") == [["a", "b"], ["c"]]
         assert _followed(client, "/v1/tables?limit=4") == [["a", "b", "c", "other"]]
 
@@ -100,6 +96,9 @@ def test_runs_are_read_in_pages(served: ServedDaemon) -> None:
         served.moments.ending()
 
     assert _followed(served.api, "/v1/runs?limit=2&service=compaction") == [ids[:0:-1], ids[:1]]
+    assert _followed(served.api, "/v1/runs?table=trips&state=SUCCEEDED&state=FAILED") == [ids[::-1]]
+    for query in ("service=clean", "state=QUEUED", "table=other"):
+        assert _followed(served.api, f"/v1/runs?{query}") == [[]], query
     assert served.api.get("/v1/runs?after=nothing").status_code == 404
 
 
@@ -140,6 +139,7 @@ def test_a_body_that_is_no_json_gets_the_answer_of_the_route(served: ServedDaemo
     ("method", "path", "body", "said"),
     [
         ("GET", "/v1/tables?limit=x", None, "query.limit: needs a whole number, not 'x'"),
+        ("GET", "/v1/runs?limit=0", None, "query.limit: is at least 1, not '0'"),
         ("GET", "/v1/tables?limit=0", None, "query.limit: is at least 1, not '0'"),
         ("GET", "/v1/tables?limit=1001", None, "query.limit: is at most 1000, not '1001'"),
         ("GET", "/v1/tables?blocked=maybe", None, "query.blocked: needs true or false, not 'maybe'"),

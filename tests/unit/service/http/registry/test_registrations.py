@@ -13,7 +13,6 @@ from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.redacted import ConfigurationPart
-from lakewarden.service.http.server import HttpServer
 from lakewarden.service.model.access import Caller
 from lakewarden.service.model.configuring import (
     Expected,
@@ -24,7 +23,7 @@ from lakewarden.service.model.configuring import (
     any_registration,
 )
 from tests.support.doubles.fake import FAKE
-from tests.unit.service.http.conftest import ServedDaemon
+from tests.unit.service.http.conftest import ServedDaemon, serving
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -82,10 +81,7 @@ def api(served: ServedDaemon, registry: Registry) -> Iterator[httpx.Client]:
         formats={FAKE.name: FAKE},
         configuration=ConfigurationPart(registering=registry),
     )
-    with (
-        HttpServer(app, name="api", host="127.0.0.1", port=0) as server,
-        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as client,
-    ):
+    with serving(app) as client:
         yield client
 
 
@@ -133,13 +129,6 @@ def test_what_another_person_has_changed_meanwhile_is_not_overwritten(api: httpx
     assert api.put(place, json={"path": "/lake/orders"}, headers={"If-Match": "*"}).status_code == 200
     last = api.get(place).headers["ETag"]
     assert api.delete(place, headers={"If-Match": f'"another", {last}'}).status_code == 204
-
-
-def test_without_a_tag_whatever_is_registered_is_changed(api: httpx.Client) -> None:
-    """A client that knows nothing of tags goes on as before."""
-    api.post("/v1/registrations", json={"id": "orders", "path": "/lake/orders"})
-    assert api.put("/v1/registrations/orders", json={"path": "/lake/orders", "mode": "act"}).status_code == 200
-    assert api.delete("/v1/registrations/orders").status_code == 204
 
 
 def test_a_refusal_says_why_and_what_to_do(api: httpx.Client) -> None:

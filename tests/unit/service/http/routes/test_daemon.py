@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import httpx
-
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.printable import REDACTED
 from lakewarden.service.config.loading import load
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.redacted import ConfigurationPart, Redacted
-from lakewarden.service.http.server import HttpServer
 from tests.support.doubles.formats import TEST_FORMATS
-from tests.unit.service.http.conftest import ServedDaemon
+from tests.unit.service.http.conftest import ServedDaemon, serving
 
 CONFIGURATION = """
 spark: {default: {conf: {spark.hadoop.fs.s3a.encryption.key: hunter2, spark.x: "https://user:hunter2@host/",
@@ -35,10 +32,7 @@ def test_the_configuration_is_shown_without_secrets(served: ServedDaemon, tmp_pa
         configuration=ConfigurationPart(shown=Redacted(settings)),
     )
 
-    with (
-        HttpServer(app, name="api", host="127.0.0.1", port=0) as server,
-        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as client,
-    ):
+    with serving(app) as client:
         answer = client.get("/v1/config")
 
     shown = answer.raise_for_status().json()["configuration"]

@@ -43,10 +43,3 @@ def test_it_forecasts_by_the_runs_of_the_table(served: ServedDaemon) -> None:
 
     assert (found["runs"], found["basis"]) == (1, "own")
     assert found["seconds"] is not None
-
-
-def test_what_is_not_there_is_not_found(served: ServedDaemon) -> None:
-    """A table that is not registered, and a service without a policy."""
-    for path in ("/v1/tables/nothing/services/compaction/dry-run", "/v1/tables/trips/services/ttl/dry-run"):
-        answer = served.api.get(path)
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

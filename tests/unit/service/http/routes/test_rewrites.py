@@ -14,7 +14,7 @@ REWRITE = "/v1/tables/trips/services/compaction/rewrite"
 UNDER_WAY = "lakewarden_table_rewrites_of_all_files"
 
 
-def test_a_rewrite_is_asked_for_shown_and_carried_to_its_end(served: ServedDaemon) -> None:
+def test_a_rewrite_is_asked_for_shown_and_withdrawn(served: ServedDaemon) -> None:
     """The run says what it is a part of. While the request is there, explain and the metrics show it."""
     served.lake.begin_write()
     first = served.api.post(COMPACT, json={"rewrite_all": True})
@@ -24,6 +24,9 @@ def test_a_rewrite_is_asked_for_shown_and_carried_to_its_end(served: ServedDaemo
     assert (first.status_code, first.json()["rewrite_all"]) == (202, True)
     assert notes[0].startswith("a rewrite of all files was asked for by api at ")
     assert served.metric(UNDER_WAY, table="trips") == 1
+    assert served.api.delete(REWRITE).status_code == 204
+    assert served.api.delete(REWRITE).status_code == 404
+    assert served.metric(UNDER_WAY, table="trips") == 0
 
 
 def test_a_rewrite_ends_with_a_run_that_finds_nothing(served: ServedDaemon) -> None:
@@ -35,17 +38,6 @@ def test_a_rewrite_ends_with_a_run_that_finds_nothing(served: ServedDaemon) -> N
     assert last.outcome == "nothing to do: the format found nothing to plan"
     assert served.metric(UNDER_WAY, table="trips") == 0
     assert served.api.delete(REWRITE).status_code == 404
-
-
-def test_a_rewrite_can_be_withdrawn(served: ServedDaemon) -> None:
-    """Once. The run that waits goes on."""
-    served.lake.begin_write()
-    served.api.post(COMPACT, json={"rewrite_all": True}).raise_for_status()
-    served.moments.wait()
-
-    assert served.api.delete(REWRITE).status_code == 204
-    assert served.api.delete(REWRITE).status_code == 404
-    assert served.metric(UNDER_WAY, table="trips") == 0
 
 
 @pytest.mark.parametrize(

@@ -93,40 +93,6 @@ def test_a_service_without_a_policy_is_not_found(served: ServedDaemon, service: 
     assert answer.json()["detail"].endswith("it has: compaction, clean")
 
 
-def test_runs_are_listed_newest_first_and_can_be_chosen(served: ServedDaemon) -> None:
-    """Table, service, states and a limit narrow the list."""
-    ids = []
-    for _ in range(2):
-        served.lake.write()
-        ids.append(served.api.post(COMPACT).json()["id"])
-        served.moments.ending()
-
-    def listed(query: str) -> list[str]:
-        return [run["id"] for run in served.api.get(f"/v1/runs?{query}").json()["items"]]
-
-    assert listed("") == ids[::-1]
-    assert listed("limit=1") == ids[1:]
-    assert listed("table=trips&service=compaction&state=SUCCEEDED&state=FAILED") == ids[::-1]
-    assert listed("service=clean") == listed("state=QUEUED") == listed("table=other") == []
-
-
-@pytest.mark.parametrize(
-    ("query", "named"), [("limit=0", "query.limit"), ("state=DONE", "query.state.0"), ("service=x", "query.service")]
-)
-def test_a_query_that_makes_no_sense_is_refused(served: ServedDaemon, query: str, named: str) -> None:
-    """The parameter is named, in the one shape of errors."""
-    answer = served.api.get(f"/v1/runs?{query}")
-
-    assert answer.status_code == 422
-    assert answer.json()["code"] == "invalid"
-    assert answer.json()["detail"].startswith(named)
-
-
-def test_an_unknown_run_is_not_found(served: ServedDaemon) -> None:
-    """Nor is it an error of the server."""
-    assert served.api.get("/v1/runs/nope").status_code == 404
-
-
 class AwayStore(MemoryStore):
     """A store that cannot be read."""
 
@@ -147,7 +113,7 @@ class AwayStore(MemoryStore):
 
 
 def test_a_store_that_is_away_is_said_to_be_away(make_served: Callable[..., ServedDaemon]) -> None:
-    """The caller is told to try again, and when."""
+    """The caller reads when to try again."""
     answer = make_served(store=AwayStore(TemporaryError("the database is away"))).api.get("/v1/runs")
 
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")

@@ -199,13 +199,6 @@ def test_an_explanation_holds_all_that_is_known_of_a_service() -> None:
     assert clean.forecast is None
 
 
-def test_an_explanation_survives_the_way_to_a_program() -> None:
-    """What is sent as JSON is read back as it was, so the command line shows what the daemon said."""
-    explanation = _explained()
-
-    assert TableExplanation.model_validate_json(explanation.model_dump_json()) == explanation
-
-
 def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
     """At three in the morning capitals are found first, and each line begins with what it is about."""
     assert written_out(_explained()).splitlines() == [

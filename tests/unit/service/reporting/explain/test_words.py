@@ -6,8 +6,6 @@ from datetime import time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lakewarden.planners.model.table import Policy, Scheduling
 from lakewarden.planners.model.window import Weekday, Window
@@ -15,44 +13,13 @@ from lakewarden.planners.triggers import (
     AllOf,
     AnyOf,
     LogBytes,
-    LogFiles,
     NumCommits,
     NumCommitsAfterLastRequest,
     NumRewrites,
-    SmallFiles,
     TimeElapsed,
     Trigger,
 )
 from lakewarden.service.reporting.explain.assembly import due_when, hours
-
-COUNTED = (NumCommits, NumCommitsAfterLastRequest, NumRewrites, LogFiles, LogBytes, SmallFiles)
-RULES = st.builds(lambda kind, number: kind(at_least=number), st.sampled_from(COUNTED), st.integers(2, 10**6)) | (
-    st.builds(TimeElapsed, at_least=st.timedeltas(min_value=timedelta(seconds=1), max_value=timedelta(days=90)))
-)
-TRIGGERS = st.recursive(
-    RULES,
-    lambda inner: st.builds(
-        lambda kind, parts: kind(triggers=tuple(parts)),
-        st.sampled_from((AllOf, AnyOf)),
-        st.lists(inner, min_size=1, max_size=3),
-    ),
-    max_leaves=6,
-)
-
-
-def _rules(trigger: Trigger) -> list[Trigger]:
-    if isinstance(trigger, AllOf | AnyOf):
-        return [rule for part in trigger.triggers for rule in _rules(part)]
-    return [trigger]
-
-
-@given(trigger=TRIGGERS)
-def test_every_trigger_says_all_that_it_asks_for(trigger: Trigger) -> None:
-    """However triggers are composed, each rule stands in the sentence as it would stand alone."""
-    said = trigger.describe()
-
-    assert all(rule.describe() in said for rule in _rules(trigger))
-    assert said.count("(") == said.count(")")
 
 
 @pytest.mark.parametrize(

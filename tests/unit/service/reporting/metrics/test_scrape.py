@@ -16,7 +16,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import RunState
-from lakewarden.service.reporting.metrics import Metrics
+from lakewarden.service.reporting.metrics import HOOK_RESULTS, Metrics
 from lakewarden.service.reporting.metrics.families import OTHER
 from lakewarden.service.reporting.metrics.scrape import CHOSEN_FOR_SECONDS
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, DaemonHarness, prepare
@@ -95,10 +95,14 @@ def test_every_series_of_the_fleet_is_there_from_the_start(tmp_path: Path) -> No
         assert scraped.value("lakewarden_table_services", decision="Undecided", **where) == len(NAMES)
         assert scraped.value("lakewarden_oldest_queued_run_age_seconds", service=service.value) == 0
         assert scraped.value("lakewarden_active_runs", service=service.value, run_state="queued") == 0
+        for outcome in ("succeeded", "failed", "cancelled"):
+            assert scraped.value("lakewarden_runs_total", service=service.value, outcome=outcome) == 0
         for counted in ("rewritten_bytes", "removed_bytes"):
             assert scraped.value(f"lakewarden_{counted}_total", service=service.value) == 0
-        for measured in ("queue_wait_seconds", "lock_hold_seconds"):
+        for measured in ("queue_wait_seconds", "lock_hold_seconds", "run_duration_seconds"):
             assert scraped.value(f"lakewarden_{measured}_count", service=service.value) == 0
+    for result in HOOK_RESULTS:
+        assert scraped.value("lakewarden_hooks_total", sender="hudi", result=result) == 0
     for reason in WorkerEnd:
         assert scraped.value("lakewarden_worker_restarts_total", spark="default", reason=reason) == 0
     assert scraped.value("lakewarden_discovery_failures_total", source="lake") == 0

@@ -11,9 +11,8 @@ from prometheus_client.core import Metric
 
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.reporting.metrics.families import FAMILIES, OTHER, Family, Fold, Key
-from lakewarden.service.reporting.metrics.measured import measured
 from lakewarden.service.reporting.metrics.table_figures import Figures
-from lakewarden.service.reporting.metrics.table_limit import choose
+from lakewarden.service.reporting.metrics.table_limit import choose, measured
 
 _BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
 _KEYS = st.sampled_from(FAMILIES).flatmap(

@@ -29,11 +29,10 @@ def test_a_run_in_a_worker_shows_its_tasks_and_its_plan(served: ServedDaemon) ->
     listed = served.api.get("/v1/runs").json()["items"][0]["progress"]
     page = served.api.get(f"/runs/{run}", headers={"accept": "text/html"}).text
 
-    assert (shown["step"], shown["tasks_done"], shown["tasks"], shown["estimate"]) == ("execute", 2, 2, None)
+    assert (shown["step"], shown["tasks_done"], shown["tasks"]) == ("execute", 2, 2)
     assert shown["planned_bytes"] > 0
     assert listed == shown
     assert '<progress max="2" value="2"' in page
-    assert "no earlier run to compare with" in page
     stored = served.store.run(run)
     assert stored is not None
     assert "tasks_done" not in stored.figures
@@ -48,20 +47,6 @@ def test_a_run_that_has_ended_has_no_progress(served: ServedDaemon) -> None:
     shown = served.api.get(f"/v1/runs/{run}").json()
 
     assert (shown["state"], shown["progress"]) == ("SUCCEEDED", None)
-
-
-def test_the_end_of_a_run_is_estimated_from_earlier_runs_of_its_service(served: ServedDaemon) -> None:
-    """The first compaction of the table says how long the second will take."""
-    served.api.post(COMPACT)
-    first = served.moments.ending()
-    served.lake.write()
-    run = _begun(served)
-
-    found = served.api.get(f"/v1/runs/{run}").json()["progress"]["estimate"]
-
-    assert first.started_at is not None
-    assert (found["runs"], found["by"]) == (1, "bytes")
-    assert found["seconds"] >= 0
 
 
 def test_another_replica_asks_the_one_that_carries_out_the_run(
