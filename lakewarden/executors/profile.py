@@ -296,22 +296,3 @@ def masters(master: str) -> Sequence[tuple[str, int]]:
     if not all(host and port.isdigit() and 0 < int(port) < 65536 for host, _, port in parts):
         raise ValueError(f"{shown(master)} is no standalone master: write one like spark://host:7077")
     return [(host.strip("[]"), int(port)) for host, _, port in parts]
-
-
-class MissingExecutors:
-    """For how long the jobs of a session have waited without any executor. Spark itself waits for ever, and says
-    nothing of it to the caller.
-    """
-
-    def __init__(self, limit: timedelta) -> None:
-        self._limit = limit.total_seconds()
-        self._since: float | None = None
-
-    def look(self, *, missing: bool, now: float) -> bool:
-        """Return whether there are jobs, and no executor has come, for too long. `now` is in monotonic seconds."""
-        if not missing:
-            self._since = None
-            return False
-        if self._since is None:
-            self._since = now
-        return now - self._since >= self._limit

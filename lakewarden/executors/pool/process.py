@@ -21,10 +21,9 @@ import psutil
 import structlog
 
 import lakewarden
-from lakewarden.executors.contract import Blame, WorkerEnd
+from lakewarden.executors.contract import Blame, RunProgress, WorkerEnd
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.pool.supervision import KillReason, Watchdog, Wear
-from lakewarden.executors.progress import RunProgress
 from lakewarden.executors.protocol import Channel, Unable
 from lakewarden.planners.model.instant import RunId
 

@@ -21,6 +21,7 @@ from lakewarden.executors.contract import (
     Lost,
     PoolEvent,
     Refused,
+    RunProgress,
     Started,
     Succeeded,
     WorkerEnd,
@@ -29,16 +30,15 @@ from lakewarden.executors.edge import edge
 from lakewarden.executors.pool.listening import Listening, RunLogs, WorkerLine
 from lakewarden.executors.pool.process import COMMAND, LivingWorker, Marks, WorkerProcess, keep_within
 from lakewarden.executors.pool.supervision import (
+    Allowance,
     KillReason,
     ProfileBreaker,
     RestartBackoff,
     Watchdog,
     Wear,
     WorkerNeed,
-    allowance,
 )
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.progress import RunProgress
 from lakewarden.executors.protocol import (
     Beat,
     Begin,
@@ -183,7 +183,10 @@ class WorkerPool:
             if worker is None:
                 return
             if isinstance(permit, Granted) and permit.expires is not None:
-                worker.watchdog.permitted(run, allowance(permit.expires, permit.at_most, now=self._clock.monotonic()))
+                worker.watchdog.permitted(
+                    run,
+                    Allowance(granted_at=self._clock.monotonic(), expires=permit.expires, at_most=permit.at_most),
+                )
         self._send(worker, PermitAnswer(run=run, step=step, permit=permit))
 
     def advanced_at(self, run: RunId) -> float | None:

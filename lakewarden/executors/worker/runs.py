@@ -27,14 +27,15 @@ from lakewarden.executors.contract import (
     Plan,
     Program,
     Refused,
+    RunProgress,
+    StagesDone,
     Started,
     Succeeded,
     Yielded,
 )
 from lakewarden.executors.edge import edge
 from lakewarden.executors.points import Point
-from lakewarden.executors.pool.supervision import Allowance, allowance
-from lakewarden.executors.progress import RunProgress, StagesDone
+from lakewarden.executors.pool.supervision import Allowance
 from lakewarden.executors.protocol import Cancel, FromWorker, PermitAnswer
 from lakewarden.executors.worker.lifetime import Lifetime
 from lakewarden.executors.worker.session import Session
@@ -318,7 +319,9 @@ class WorkerRun:
         if self._lifetime.is_over:
             return Refused(reason="the permit came after the moment until which the worker may live")
         if isinstance(permit, Granted) and permit.expires is not None:
-            self._allowed = allowance(permit.expires + _LATER, permit.at_most, now=self._clock.monotonic())
+            self._allowed = Allowance(
+                granted_at=self._clock.monotonic(), expires=permit.expires + _LATER, at_most=permit.at_most
+            )
             self._look_after(self._allowed)
         return permit
 

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from lakewarden.executors.progress import StagesDone
+from lakewarden.executors.contract import StagesDone
 from lakewarden.planners.model.instant import RunId
 
 log = structlog.get_logger(__name__)

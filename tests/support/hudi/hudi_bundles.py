@@ -8,8 +8,8 @@ from dataclasses import replace
 from lakewarden.executors.on_spark import Bundle
 from lakewarden.executors.programs.hudi.on_spark import HUDI
 
-_OURS = HUDI.bundle
-assert _OURS is not None
+assert HUDI.bundle is not None
+_OURS: Bundle = HUDI.bundle
 
 
 def _release(version: str, *, sha256: str, size: int) -> Bundle:

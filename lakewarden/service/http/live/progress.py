@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel
 
-from lakewarden.executors.progress import RunProgress
+from lakewarden.executors.contract import RunProgress
 from lakewarden.planners.model.instant import RunId, Step
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.model.run import Run, RunState

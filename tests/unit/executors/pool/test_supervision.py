@@ -19,7 +19,6 @@ from lakewarden.executors.pool.supervision import (
     Watchdog,
     Wear,
     WorkerNeed,
-    allowance,
 )
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import ManualClock
@@ -52,7 +51,7 @@ def _after(clock: ManualClock, seconds: float) -> float:
 def granted(seconds: float, clock: ManualClock, *, at_most: float | None = None) -> Allowance:
     """Return the allowance of a step that may be without progress for so many seconds."""
     most = None if at_most is None else timedelta(seconds=at_most)
-    return allowance(timedelta(seconds=seconds), most, now=clock.monotonic())
+    return Allowance(granted_at=clock.monotonic(), expires=timedelta(seconds=seconds), at_most=most)
 
 
 def test_a_worker_may_take_its_time_to_start_but_not_for_ever(watchdog: Watchdog, clock: ManualClock) -> None:
