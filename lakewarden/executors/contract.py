@@ -36,7 +36,6 @@ class Assignment:
       that has removed its heartbeat from one that never had any. `stopped_beats` is when a heartbeat that had been seen
       was first missing.
     - `largest_plan` is how many bytes a new plan may rewrite, if the service can choose.
-    - `plan_bytes` is how large its plan may become, as far as that is known.
     - `retries` is how often in a row the last runs yielded. A smaller plan may succeed.
     - `rewrite_all` is the mark of a rewrite of all files (`TableView.rewrites_all`). None: what the service finds due.
     - `retained`: an operator has approved a deletion that keeps everything from this commit on. A new plan keeps at
@@ -59,7 +58,6 @@ class Assignment:
     last_beats: Mapping[str, datetime] = field(default_factory=dict)
     stopped_beats: Mapping[str, datetime] = field(default_factory=dict)
     largest_plan: int | None = None
-    plan_bytes: int | None = None
     retries: int = 0
     rewrite_all: str | None = None
     retained: str | None = None
@@ -305,7 +303,6 @@ class Capacity:
     """Slots of the pool: how many there are, and how many are free. `in_use` counts every run in a worker, also in one
     that takes no new run and therefore has no slot. `resting` are the slots of workers that are not started, because no
     run waits for them. `held` says why the pool starts no run now, or only one, although its workers are up.
-    `largest` is the largest plan, in bytes, that a free slot takes now. None: any.
     """
 
     slots: int
@@ -313,7 +310,6 @@ class Capacity:
     in_use: int = 0
     resting: int = 0
     held: str | None = None
-    largest: int | None = None
 
 
 # What a run does in its worker at the moment. It is shown to people. Nothing is decided on it.

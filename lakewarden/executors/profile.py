@@ -73,11 +73,6 @@ class SparkProfile(Settings):
     slots: Annotated[int, Within(1, 64)] = 3
     """Runs that one worker carries out at a time. If the pool has two or more slots, one is kept for cleans."""
 
-    plans_at_once: Annotated[Size, Within("1MiB", "1024TiB")] | None = None
-    """The plans of the runs in one worker have at most so many bytes together. A run with a larger plan has a worker to
-    itself. So the memory of a JVM is not shared by several large plans. The default is no limit: `slots` alone decides.
-    """
-
     timezone: TimeZone = "UTC"
     """The one time zone of the worker's JVM, as in the IANA database. The JVM stamps instants in it, so it must be the
     zone of the tables' timelines. A table with another zone is blocked."""

@@ -43,8 +43,7 @@ from lakewarden.executors.protocol import (
     Stop,
     Unable,
 )
-from lakewarden.executors.worker.lifetime import Lifetime
-from lakewarden.executors.worker.runs import WorkerRun
+from lakewarden.executors.worker.runs import Lifetime, WorkerRun
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId

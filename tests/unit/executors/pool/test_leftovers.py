@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.identity import ProcessIdentity
-from lakewarden.executors.pool.process import READ_AT_ONCE_BYTES, VARIABLE, LogTail, Marks, keep_within
+from lakewarden.executors.pool.process import READ_AT_ONCE_BYTES, VARIABLE, LogTail, keep_within, renewed_mark
 
 _Start = Callable[..., subprocess.Popen[str]]
 _ENDLESS = "import signal; print('on', flush=True); signal.pause()"
@@ -54,16 +54,16 @@ def _lives(process: subprocess.Popen[str]) -> bool:
 
 def test_a_stopped_process_of_an_earlier_daemon_is_gone_when_the_next_one_starts(tmp_path: Path, start: _Start) -> None:
     """It has the mark of this folder. So it is killed and waited for, before a new mark is given."""
-    mark = Marks(tmp_path).renew()
+    mark = renewed_mark(tmp_path)
     left = start(mark)
 
-    assert Marks(tmp_path).renew() != mark
+    assert renewed_mark(tmp_path) != mark
     assert not _lives(left)
 
 
 def test_a_child_whose_worker_is_gone_is_found_by_the_mark_that_it_inherited(tmp_path: Path) -> None:
     """The JVM of a dead worker has lost its parent."""
-    environment = {**os.environ, VARIABLE: Marks(tmp_path).renew()}
+    environment = {**os.environ, VARIABLE: renewed_mark(tmp_path)}
     worker = subprocess.run(
         [sys.executable, "-c", _ORPHANING], env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=30
     )
@@ -71,7 +71,7 @@ def test_a_child_whose_worker_is_gone_is_found_by_the_mark_that_it_inherited(tmp
     assert orphan is not None
     assert not orphan.is_proved_dead()
 
-    Marks(tmp_path).renew()
+    renewed_mark(tmp_path)
 
     assert orphan.is_proved_dead()
 
@@ -80,11 +80,11 @@ def test_what_bears_another_mark_or_none_is_not_touched(tmp_path: Path, start: _
     """These are workers of another pool or another daemon, and a process that has reused an id of ours."""
     (tmp_path / "theirs").mkdir()
     (tmp_path / "ours").mkdir()
-    theirs = start(Marks(tmp_path / "theirs").renew())
+    theirs = start(renewed_mark(tmp_path / "theirs"))
     nobodys = start("")
-    Marks(tmp_path / "ours").renew()
+    renewed_mark(tmp_path / "ours")
 
-    Marks(tmp_path / "ours").renew()
+    renewed_mark(tmp_path / "ours")
 
     assert _lives(theirs)
     assert _lives(nobodys)
@@ -96,16 +96,16 @@ def test_what_does_not_end_is_remembered_for_the_next_start(
     """If the kernel holds up the end of a process, the daemon starts all the same. It looks for the process again
     later.
     """
-    first = Marks(tmp_path).renew()
+    first = renewed_mark(tmp_path)
     left = start(first)
     monkeypatch.setattr("lakewarden.executors.pool.process._TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda descriptor, signal: None)
 
-    Marks(tmp_path).renew()
+    renewed_mark(tmp_path)
     assert _lives(left)
 
     monkeypatch.undo()
-    Marks(tmp_path).renew()
+    renewed_mark(tmp_path)
     assert not _lives(left)
 
 

@@ -68,13 +68,17 @@ def test_a_worker_whose_jvm_does_not_answer_is_hung(watchdog: Watchdog, clock: M
     assert watchdog.fault(_after(clock, 2)) == KillReason(reason="its JVM has not answered for 60 s")
 
 
-def test_a_step_that_outlives_its_permit_ends_its_worker(watchdog: Watchdog, clock: ManualClock) -> None:
-    """This holds however well the JVM answers."""
-    watchdog.permitted(RUN, granted(100, clock))
-    watchdog.proof_of_life(_after(clock, 99))
-    assert watchdog.fault(clock.monotonic()) is None
-    watchdog.proof_of_life(_after(clock, 2))
-    assert watchdog.fault(clock.monotonic()) == KillReason(
+@pytest.mark.parametrize("jvm_answers", [True, False])
+def test_a_step_that_outlives_its_permit_ends_its_worker(
+    watchdog: Watchdog, clock: ManualClock, *, jvm_answers: bool
+) -> None:
+    """However well the JVM answers, or does not: what the run had to do in time is known."""
+    watchdog.proof_of_life(clock.monotonic())
+    watchdog.permitted(RUN, granted(60, clock))
+    assert watchdog.fault(_after(clock, 60)) is None
+    if jvm_answers:
+        watchdog.proof_of_life(clock.monotonic())
+    assert watchdog.fault(_after(clock, 1)) == KillReason(
         reason="the permit of run run-1 has expired", culprits=frozenset({RUN})
     )
 
@@ -133,19 +137,6 @@ def test_of_several_runs_those_that_outlived_their_permits_are_named(watchdog: W
         reason="the permit of run also-late and run late has expired",
         culprits=frozenset({RunId("late"), RunId("also-late")}),
     )
-
-
-def test_an_expired_permit_is_told_although_its_jvm_does_not_answer_either(
-    watchdog: Watchdog, clock: ManualClock
-) -> None:
-    """What the run had to do in time is known. What keeps the JVM from answering is not."""
-    watchdog.proof_of_life(clock.monotonic())
-    watchdog.permitted(RUN, granted(60, clock))
-
-    found = watchdog.fault(_after(clock, 61))
-
-    assert found is not None
-    assert found.culprits == {RUN}
 
 
 @pytest.mark.parametrize("release", [Watchdog.step_ended, Watchdog.run_ended])
@@ -243,16 +234,11 @@ def tripped(times: int = 3, *, at: float = 0.0) -> ProfileBreaker:
     return breaker
 
 
-def test_runs_go_on_until_so_many_workers_in_a_row_have_failed() -> None:
-    """One that fails is replaced, as before."""
-    assert (tripped(2).runs_at_once(0.0), tripped(2).holds(0.0)) == (None, None)
-    assert tripped(3).runs_at_once(0.0) == 0
-
-
-def test_after_a_pause_one_run_is_tried() -> None:
+def test_after_so_many_failures_in_a_row_runs_are_held_back_and_after_a_pause_one_is_tried() -> None:
     """It says why and when, for an operator."""
+    assert (tripped(2).runs_at_once(0.0), tripped(2).holds(0.0)) == (None, None)
     breaker = tripped(3)
-    assert (breaker.runs_at_once(MINUTE - 1), breaker.runs_at_once(MINUTE)) == (0, 1)
+    assert [breaker.runs_at_once(at) for at in (0.0, MINUTE - 1, MINUTE)] == [0, 0, 1]
     assert (
         breaker.holds(10.0)
         == "3 workers in a row could not work (no executor came): no run starts, and in 50s one is tried"
@@ -414,36 +400,25 @@ def test_as_many_workers_start_as_have_slots_for_the_runs_that_wait(waiting: int
 
 
 def test_what_is_starting_already_is_not_started_twice() -> None:
-    """Neither if it is asked for again, nor beside a worker that is kept at rest and is not up yet."""
+    """Neither if it is asked for again, nor beside a worker that is kept at rest and is not up yet. One that ended is
+    started again. One that is ready serves the runs that wait, until the control thread has said anew how many do.
+    """
     needed = need(at_rest=0, waiting=2)
     assert begun(needed) == ["worker-1"]
     assert begun(needed) == []
-    assert begun(need(at_rest=1, waiting=2), starting=1) == ["worker-1"]
-
-
-def test_workers_that_are_kept_start_without_a_need() -> None:
-    """They are warm when the first run comes."""
-    assert begun(need(at_rest=2)) == ["worker-1", "worker-2"]
-    assert begun(need(at_rest=3)) == NAMES
-
-
-def test_a_worker_that_is_ready_serves_the_runs_that_wait() -> None:
-    """Until the control thread has said it anew. It does not start a second one meanwhile."""
-    needed = need(at_rest=0, waiting=2)
+    needed.gone("worker-1")
     assert begun(needed) == ["worker-1"]
     needed.ready("worker-1")
     assert needed.is_over
     assert begun(needed) == []
     needed.runs_wait(1)
     assert begun(needed) == ["worker-1"]
+    assert begun(need(at_rest=1, waiting=2), starting=1) == ["worker-1"]
 
 
-def test_a_worker_that_has_ended_at_its_start_is_started_again() -> None:
-    """The runs still wait."""
-    needed = need(at_rest=0, waiting=1)
-    assert begun(needed) == ["worker-1"]
-    needed.gone("worker-1")
-    assert begun(needed) == ["worker-1"]
+def test_workers_that_are_kept_start_without_a_need() -> None:
+    """They are warm when the first run comes."""
+    assert begun(need(at_rest=2)) == ["worker-1", "worker-2"]
 
 
 def test_workers_rest_while_no_run_waits() -> None:

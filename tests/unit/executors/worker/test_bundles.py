@@ -108,22 +108,14 @@ def test_what_some_tables_of_a_format_need_comes_only_with_them(java: FakeJava, 
 
 
 @pytest.mark.usefixtures("java")
-def test_a_repository_that_does_not_answer_is_worth_another_try() -> None:
-    """The message is Ivy's own error in one line."""
+def test_a_jar_that_cannot_be_had_is_named_with_the_reason() -> None:
+    """A repository that does not answer is worth another try, with Ivy's own error in one line. A session does not
+    start without its jars.
+    """
     with pytest.raises(TemporaryError, match=r"could not fetch tiny-1\.0\.jar: UnknownHostException: maven"):
         bundles.fetch(["tiny"], lambda _: None)
-
-
-@pytest.mark.usefixtures("java")
-def test_a_jar_that_was_never_fetched_is_named_with_what_to_do() -> None:
-    """A session does not start without it."""
     with pytest.raises(PermanentError, match=r"tiny-1\.0\.jar is not there: `\./dev setup`"):
         bundles.jars(["tiny"])
-
-
-@pytest.mark.usefixtures("java")
-def test_a_format_without_a_bundle_is_refused() -> None:
-    """The message names those that have one."""
     with pytest.raises(PermanentError, match=r"no bundle of the format 'hudi' for Spark 3\.5\.9, only of: tiny"):
         bundles.fetch(["hudi"])
 
@@ -162,14 +154,6 @@ def test_java_reads_every_certificate_that_python_trusts(tmp_path: Path) -> None
     write_trust_store(tmp_path / "trust.jks", certificates)
 
     assert f"contains {len(certificates)} entr" in _listed(tmp_path / "trust.jks")
-
-
-@pytest.mark.spark
-def test_an_empty_trust_store_is_one_too(tmp_path: Path) -> None:
-    """The format is valid without entries."""
-    write_trust_store(tmp_path / "trust.jks", [])
-
-    assert "contains 0 entries" in _listed(tmp_path / "trust.jks")
 
 
 def test_the_jvm_is_told_of_the_store_only_where_there_is_something_in_it(tmp_path: Path) -> None:
