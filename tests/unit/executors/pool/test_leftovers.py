@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.identity import ProcessIdentity
-from lakewarden.executors.pool.process import READ_AT_ONCE_BYTES, VARIABLE, LogTail, keep_within, renewed_mark
+from lakewarden.executors.pool.process import (
+    READ_AT_ONCE_BYTES,
+    VARIABLE,
+    LogTail,
+    _environment,
+    keep_within,
+    renewed_mark,
+)
 
 _Start = Callable[..., subprocess.Popen[str]]
 _ENDLESS = "import signal; print('on', flush=True); signal.pause()"
@@ -112,21 +119,12 @@ def test_what_does_not_end_is_remembered_for_the_next_start(
 # A worker's log is bounded, and its last lines are kept.
 
 
-def test_a_log_within_its_limit_is_left_alone(tmp_path: Path) -> None:
-    """Nothing is copied. A missing log is no error."""
-    log = tmp_path / "worker-1.log"
-    keep_within(log, 10)
-    log.write_bytes(b"0123456789")
-    keep_within(log, 10)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["worker-1.log"]
-
-
 def test_a_log_beyond_its_limit_becomes_the_older_one_while_it_is_written(tmp_path: Path) -> None:
     """A process that has it open continues at its new beginning. No line is lost, and there are never more than two
     files.
     """
     log = tmp_path / "worker-1.log"
+    keep_within(log, 100)  # a missing log is no error
     lines = [f"line {number}\n".encode() for number in range(30)]
     with log.open("ab", buffering=0) as held:
         for line in lines:
@@ -180,3 +178,18 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     tail = LogTail(log)
     log.write_bytes(b"x" * (3 * READ_AT_ONCE_BYTES))
     assert [len(line) for _ in range(4) for line in tail.lines()] == [READ_AT_ONCE_BYTES] * 3
+
+
+# The environment that a worker and its JVM inherit from the daemon.
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1"])
+def test_names_of_files_are_utf_8_whatever_locale_the_daemon_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locale: str
+) -> None:
+    """A JVM in another locale finds no file with a letter beyond ASCII in its path, and takes it for deleted."""
+    monkeypatch.setenv("LC_ALL", locale)
+    script = "import locale; locale.setlocale(locale.LC_ALL, ''); print(locale.nl_langinfo(locale.CODESET))"
+    asked = [sys.executable, "-X", "utf8=0", "-c", script]
+    told = subprocess.run(asked, env=_environment(tmp_path, "mark"), capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "UTF-8"

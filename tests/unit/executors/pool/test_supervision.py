@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import signal
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -468,3 +470,30 @@ def test_a_pool_starts_its_workers_when_runs_wait_and_stops_them_when_none_came(
             assert not pool._workers
     finally:
         pool.close()
+
+
+@pytest.mark.long
+def test_a_pool_reports_why_its_workers_ended_and_not_that_it_was_closed(tmp_path: Path) -> None:
+    """An operator sees whether JVMs die, or whether the daemon ends them. A daemon that stops restarts nothing."""
+    ends: list[WorkerEnd] = []
+    pool = WorkerPool(
+        SparkProfile(formats=(), memory="512m", heartbeat="100ms"),
+        directory=tmp_path,
+        command=light_worker.COMMAND,
+        restarted=ends.append,
+    )
+
+    def up() -> None:
+        eventually(lambda: pool.capacity().slots > 0)
+
+    pool.start(lambda _event: None)
+    up()
+    os.kill(pool._workers[0].process.pid, signal.SIGKILL)
+    eventually(lambda: ends == [WorkerEnd.DIED])
+    up()
+    pool.evict("the lease is late")
+    eventually(lambda: ends == [WorkerEnd.DIED, WorkerEnd.EVICTED])
+    up()
+    pool.close()
+
+    assert ends == [WorkerEnd.DIED, WorkerEnd.EVICTED]

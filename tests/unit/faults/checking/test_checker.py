@@ -166,8 +166,8 @@ def test_an_owner_whose_epoch_is_not_higher_is_found_in_the_store(epoch: int) ->
 )
 def test_a_run_that_the_timeline_contradicts_is_found(run: StoredRun) -> None:
     """The plan was executed twice, or by an executor that the store does not know, or one of the rows is false."""
-    others = [other for other in WHOLE.runs if other.id != run.id]
-    assert found(replace(WHOLE, runs=[*others, run])) == [Rule.STORE]
+    runs = {**{other.id: other for other in WHOLE.runs}, run.id: run}
+    assert found(replace(WHOLE, runs=list(runs.values()))) == [Rule.STORE]
 
 
 SIGNED = replace(
