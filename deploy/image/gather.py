@@ -1,7 +1,7 @@
 """Gathers the contents of the image, so that the build needs no network: `python -m deploy.image.gather FOLDER`.
 
 Each file is checked against its checksum in the project: the wheels against the lock file beside this module, the jars
-against `lines.py`, tini against the sum below. The image's own build checks all of them a second time.
+against the formats' `on_spark.py`, tini against the sum below. The image's own build checks all of them a second time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lakewarden.executors.on_spark import Bundle
+from lakewarden.executors.registry import ON_SPARK
 from lakewarden.executors.worker import bundles
-from lakewarden.executors.worker.spark_versions import LINE
 
 ROOT = Path(__file__).parents[2]
 LOCK = Path(__file__).parent / "requirements.lock"
@@ -42,12 +42,11 @@ def gather(folder: Path, pip: list[str]) -> None:
 
 
 def _bundles() -> Iterator[Bundle]:
-    """Yield every jar of the line that pyproject.toml installs."""
-    yield from LINE.bundles.values()
-    for needed in LINE.stores.values():
+    """Yield every jar of Spark, of the formats and of the stores."""
+    for table_format in ON_SPARK.values():
+        yield from filter(None, [table_format.bundle, *table_format.clients.values()])
+    for needed in bundles.STORES.values():
         yield from needed
-    for clients in LINE.clients.values():
-        yield from clients.values()
 
 
 def pinned(wheel: Path) -> str:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from fuzz.rows.contract import FuzzedTable
 from lakewarden.executors import points
 from lakewarden.executors.contract import Assignment, Failed, FailureKind, Granted, Outcome, Plan, Refused, Wait
-from lakewarden.executors.points import NoWatcher, Point
+from lakewarden.executors.points import Point, Watcher
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.executors.worker.runs import carry_out
 from lakewarden.executors.worker.session import Session
@@ -133,7 +133,7 @@ class Keeper:
         return Refused(reason=permit.reason) if isinstance(permit, Wait) else permit
 
 
-class _Stands(NoWatcher):
+class _Stands(Watcher):
     """Lets one run stand still where it first passes a point."""
 
     def __init__(self, run: str, point: Point, held: HeldRun) -> None:
@@ -142,7 +142,7 @@ class _Stands(NoWatcher):
     def reach(self, point: Point, *, run: str, service: str) -> None:
         """Stand still."""
         if (run, point) == (self._run, self._point):
-            points.watch_by(NoWatcher())
+            points.watch_by(Watcher())
             self._held.stand()
 
 

@@ -15,7 +15,7 @@ from fuzz.rows.contract import FuzzedTable, NotNow
 from fuzz.rows.held import Keeper
 from lakewarden.executors import points
 from lakewarden.executors.contract import Assignment, Granted, Outcome, Plan
-from lakewarden.executors.points import NoWatcher, Point
+from lakewarden.executors.points import Point, Watcher
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.executors.worker.runs import carry_out
 from lakewarden.planners.model.decision import Due
@@ -29,7 +29,7 @@ _LONGEST = 120.0
 _NAMES = itertools.count(1)
 
 
-class _Dies(NoWatcher):
+class _Dies(Watcher):
     """Lets one run die at the point or the step of a number."""
 
     def __init__(self, run: str, at: int, die: Callable[[], None]) -> None:
@@ -126,5 +126,5 @@ def run_killed(
             goes_on.set()
             assert ended.wait(_LONGEST), "the run hangs"
     finally:
-        points.watch_by(NoWatcher())
+        points.watch_by(Watcher())
     return outcomes[0] if outcomes else None

@@ -5,14 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from enum import StrEnum
-
-
-class ClusterKind(StrEnum):
-    """The cluster managers that are asked about an application."""
-
-    STANDALONE = "standalone"
-
 
 _LONGEST_SECONDS = 600.0
 """How long the executors of an application count as alive if the row of its run cannot be read."""
@@ -20,14 +12,13 @@ _LONGEST_SECONDS = 600.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterApplication:
-    """The application of one driver on a cluster. Its executors may outlive the driver.
+    """The application of one driver on a standalone cluster. Its executors may outlive the driver.
 
     `web_ui` is where the master tells of its applications, or None if that is not known. `executors_end_within` is how
     many seconds after the last answer of their driver the executors have ended by themselves. It is a fact of the
     application: the profile may have changed since, and another replica may have another one.
     """
 
-    kind: ClusterKind
     master: str
     application: str
     web_ui: str | None
@@ -41,12 +32,11 @@ class ClusterApplication:
     def from_text(cls, text: str) -> ClusterApplication:
         """Return what `to_text` wrote. Raises ValueError for anything else."""
         try:
-            fields = json.loads(text)
-            made = cls(**{**fields, "kind": ClusterKind(fields["kind"])})
+            made = cls(**json.loads(text))
             words = (made.master, made.application, made.web_ui or "")
             if all(isinstance(word, str) for word in words) and 0 < made.executors_end_within < math.inf:
                 return made
-        except (TypeError, KeyError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"{text[:200]!r} is no application of a cluster") from error
         raise ValueError(f"{text[:200]!r} is no application of a cluster")
 
@@ -59,7 +49,6 @@ class ClusterApplication:
             return cls.from_text(text)
         except ValueError:
             return cls(
-                kind=ClusterKind.STANDALONE,
                 master="",
                 application=text[:60],
                 web_ui=None,

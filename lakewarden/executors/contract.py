@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
-from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import Storage
@@ -37,7 +36,6 @@ class Assignment:
       that has removed its heartbeat from one that never had any. `stopped_beats` is when a heartbeat that had been seen
       was first missing.
     - `largest_plan` is how many bytes a new plan may rewrite, if the service can choose.
-    - `plan_bytes` is how large its plan may become, as far as that is known.
     - `retries` is how often in a row the last runs yielded. A smaller plan may succeed.
     - `rewrite_all` is the mark of a rewrite of all files (`TableView.rewrites_all`). None: what the service finds due.
     - `retained`: an operator has approved a deletion that keeps everything from this commit on. A new plan keeps at
@@ -60,7 +58,6 @@ class Assignment:
     last_beats: Mapping[str, datetime] = field(default_factory=dict)
     stopped_beats: Mapping[str, datetime] = field(default_factory=dict)
     largest_plan: int | None = None
-    plan_bytes: int | None = None
     retries: int = 0
     rewrite_all: str | None = None
     retained: str | None = None
@@ -306,7 +303,6 @@ class Capacity:
     """Slots of the pool: how many there are, and how many are free. `in_use` counts every run in a worker, also in one
     that takes no new run and therefore has no slot. `resting` are the slots of workers that are not started, because no
     run waits for them. `held` says why the pool starts no run now, or only one, although its workers are up.
-    `largest` is the largest plan, in bytes, that a free slot takes now. None: any.
     """
 
     slots: int
@@ -314,7 +310,43 @@ class Capacity:
     in_use: int = 0
     resting: int = 0
     held: str | None = None
-    largest: int | None = None
+
+
+# What a run does in its worker at the moment. It is shown to people. Nothing is decided on it.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StagesDone:
+    """The Spark stages of a run that are known so far. Spark tells the stages of a job when the job begins.
+
+    `stage` is the name of a stage at work. `bytes_read` and `bytes_written` are those of the tasks that ended, with
+    what they shuffled left out. `core_seconds` is how long tasks occupied a core.
+    """
+
+    jobs: int = 0
+    stages: int = 0
+    stages_done: int = 0
+    tasks: int = 0
+    tasks_active: int = 0
+    tasks_done: int = 0
+    tasks_failed: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    core_seconds: float = 0.0
+    stage: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunProgress:
+    """What one run does now. `step` is the last step that it was permitted. `bytes` and `file_groups` are the size of
+    its plan, if the plan is made and says it.
+    """
+
+    run: RunId
+    step: Step | None = None
+    bytes: int | None = None
+    file_groups: int | None = None
+    done: StagesDone = StagesDone()
 
 
 class Pool(Protocol):

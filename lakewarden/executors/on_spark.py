@@ -1,4 +1,4 @@
-"""What a format needs of Spark: its jar for each Spark line, and its settings. Free of Spark."""
+"""What a format needs of Spark: its jars, and its settings. Free of Spark."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Bundle:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OnSpark:
-    """A format's `bundles` by Spark line, and the configuration `conf` that a session with the format must have.
-    `clients` are the further jars that some tables need, by a word for the need.
+    """A format's `bundle`, and the configuration `conf` that a session with the format must have. `clients` are the
+    further jars that some tables need, by a word for the need.
     """
 
-    bundles: Mapping[str, Bundle]
+    bundle: Bundle | None = None
     clients: Mapping[str, Bundle] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Protocol
 
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.planners.model.errors import TemporaryError
@@ -88,38 +87,22 @@ class Point(StrEnum):
     deleted, and is made again. It is passed each time."""
 
 
-class Watcher(Protocol):
-    """Is told what a process does, in the thread that does it."""
+class Watcher:
+    """Is told what a process does, in the thread that does it. This one does nothing."""
 
     def reach(self, point: Point, *, run: str, service: str) -> None:
         """Note that a run passes a point. May raise TemporaryError to make the step fail."""
-        ...
 
     def sees(self, step: Step, plan: Plan, assignment: Assignment) -> AbstractContextManager[None]:
         """Return a context manager around a step that a worker takes."""
-        ...
-
-    def session_is_up(self, *, jvm: int) -> None:
-        """Note that the session is up. `jvm` is the process id of the worker's JVM."""
-        ...
-
-
-class NoWatcher:
-    """A watcher that does nothing."""
-
-    def reach(self, point: Point, *, run: str, service: str) -> None:
-        """Do nothing."""
-
-    def sees(self, step: Step, plan: Plan, assignment: Assignment) -> AbstractContextManager[None]:
-        """Return a context manager that does nothing."""
         return contextlib.nullcontext()
 
     def session_is_up(self, *, jvm: int) -> None:
-        """Do nothing."""
+        """Note that the session is up. `jvm` is the process id of the worker's JVM."""
 
 
 class _Watched:
-    by: Watcher = NoWatcher()
+    by = Watcher()
 
 
 def watch_by(watcher: Watcher) -> None:

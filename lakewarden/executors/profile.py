@@ -73,11 +73,6 @@ class SparkProfile(Settings):
     slots: Annotated[int, Within(1, 64)] = 3
     """Runs that one worker carries out at a time. If the pool has two or more slots, one is kept for cleans."""
 
-    plans_at_once: Annotated[Size, Within("1MiB", "1024TiB")] | None = None
-    """The plans of the runs in one worker have at most so many bytes together. A run with a larger plan has a worker to
-    itself. So the memory of a JVM is not shared by several large plans. The default is no limit: `slots` alone decides.
-    """
-
     timezone: TimeZone = "UTC"
     """The one time zone of the worker's JVM, as in the IANA database. The JVM stamps instants in it, so it must be the
     zone of the tables' timelines. A table with another zone is blocked."""
@@ -296,22 +291,3 @@ def masters(master: str) -> Sequence[tuple[str, int]]:
     if not all(host and port.isdigit() and 0 < int(port) < 65536 for host, _, port in parts):
         raise ValueError(f"{shown(master)} is no standalone master: write one like spark://host:7077")
     return [(host.strip("[]"), int(port)) for host, _, port in parts]
-
-
-class MissingExecutors:
-    """For how long the jobs of a session have waited without any executor. Spark itself waits for ever, and says
-    nothing of it to the caller.
-    """
-
-    def __init__(self, limit: timedelta) -> None:
-        self._limit = limit.total_seconds()
-        self._since: float | None = None
-
-    def look(self, *, missing: bool, now: float) -> bool:
-        """Return whether there are jobs, and no executor has come, for too long. `now` is in monotonic seconds."""
-        if not missing:
-            self._since = None
-            return False
-        if self._since is None:
-            self._since = now
-        return now - self._since >= self._limit

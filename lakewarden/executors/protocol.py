@@ -27,11 +27,11 @@ from lakewarden.executors.contract import (
     Granted,
     NothingToDo,
     Refused,
+    RunProgress,
     Started,
     Succeeded,
     Yielded,
 )
-from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId, Step
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
+from lakewarden.executors.registry import ON_SPARK
 from lakewarden.executors.worker import bundles
-from lakewarden.executors.worker.spark_versions import LINE
 from lakewarden.planners.model.errors import TemporaryError
 from tests.support.catalogs.databases import drivers
 
@@ -20,10 +20,10 @@ def bring_all() -> None:
 
     Raises TemporaryError if no repository has answered in three tries.
     """
-    needs = sorted({need for clients in LINE.clients.values() for need in clients})
+    needs = sorted({need for table_format in ON_SPARK.values() for need in table_format.clients})
     for left in reversed(range(TRIES)):
         try:
-            bundles.fetch(LINE.bundles, stores=LINE.stores, needs=needs)
+            bundles.fetch(ON_SPARK, stores=bundles.STORES, needs=needs)
             drivers()
         except TemporaryError as error:
             if left == 0:

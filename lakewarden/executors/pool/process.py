@@ -21,10 +21,9 @@ import psutil
 import structlog
 
 import lakewarden
-from lakewarden.executors.contract import Blame, WorkerEnd
+from lakewarden.executors.contract import Blame, RunProgress, WorkerEnd
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.pool.supervision import KillReason, Watchdog, Wear
-from lakewarden.executors.progress import RunProgress
 from lakewarden.executors.protocol import Channel, Unable
 from lakewarden.planners.model.instant import RunId
 
@@ -40,7 +39,7 @@ class WorkerProcess:
     The worker leads a session of its own. So a Ctrl-C in the daemon's terminal reaches only the daemon, and everything
     that the worker starts can be killed as one process group. The output of the worker and its JVM goes to `log`. Their
     temporary folders are in `scratch`, which is deleted with them, because a killed JVM deletes nothing. All processes
-    have `mark`. By it the next daemon finds them if this one is killed (leftovers.py).
+    have `mark`. By it the next daemon finds them if this one is killed (`renewed_mark`).
     """
 
     def __init__(self, command: Sequence[str], *, directory: Path, log: Path, scratch: Path, mark: str) -> None:
@@ -144,7 +143,6 @@ class LivingWorker:
     wear: Wear  # since it is ready
     slots: int = 0  # 0 until it is ready
     runs: set[RunId] = field(default_factory=set)
-    sizes: dict[RunId, int] = field(default_factory=dict)  # the bytes of their plans, as far as they are known
     progress: dict[RunId, RunProgress] = field(default_factory=dict)  # of its runs, the newest
     fault: KillReason | None = None  # why the daemon killed it
     unable: Unable | None = None  # why it says that it can work no more
@@ -164,19 +162,6 @@ class LivingWorker:
     def free(self) -> int:
         """How many more runs it takes."""
         return self.slots - len(self.runs) if self.takes_runs else 0
-
-    def room(self, plans_at_once: int | None) -> int | None:
-        """Return the bytes of the largest plan that one more run may have, if the plans in it have at most so many
-        together. None: any. An idle worker takes a plan of any size.
-        """
-        if plans_at_once is None or not self.runs:
-            return None
-        return max(0, plans_at_once - sum(self.sizes.values()))
-
-    def takes(self, size: int | None, plans_at_once: int | None) -> bool:
-        """Whether it takes a run with a plan of this size (None: not known) now."""
-        room = self.room(plans_at_once)
-        return self.free > 0 and (room is None or (size or 0) <= room)
 
     def blame(self, run: RunId) -> Blame:
         """Return whether a run that was in the worker is the cause of its death."""
@@ -214,7 +199,7 @@ class LivingWorker:
 # A worker ends by itself when its daemon is gone, and its JVM with it. But a stopped or hanging process does not. It
 # would continue in the middle of a step when it is resumed. A process id does not identify it: ids are used again, and
 # the JVM of a dead worker may still run. So every process of a worker has a random mark in its environment, which it
-# cannot lose. The marks are kept in a file in the pool's own folder. (On Linux. Elsewhere nothing is found.)
+# cannot lose. The marks are kept in a file in the pool's own folder.
 
 VARIABLE = "LAKEWARDEN_WORKERS"
 
@@ -224,28 +209,21 @@ _TIMEOUT_SECONDS = 10.0
 _GONE_POLL_SECONDS = 0.05
 
 
-class Marks:
-    """The marks of one pool's workers, in a file that outlives the daemon."""
+def renewed_mark(directory: Path) -> str:
+    """End every process with a mark of an earlier pool in this folder. Return the mark for this pool, which is stored
+    before any process has it.
 
-    def __init__(self, directory: Path) -> None:
-        self._file = directory / "workers.marks"
-
-    def renew(self) -> str:
-        """End every process with a mark of an earlier pool in this folder. Return the mark for this pool, which is
-        stored before any process has it.
-
-        If a process does not end in ten seconds, it is left, logged, and remembered for the next start. The kernel may
-        hold it in a read from a dead file server. Such a process does not count as dead.
-        """
-        if not hasattr(os, "pidfd_open"):
-            return uuid.uuid4().hex
-        earlier = set(self._file.read_text().split()) if self._file.exists() else set()
-        left = _end_bearers(earlier)
-        mark = uuid.uuid4().hex
-        draft = self._file.with_suffix(".new")
-        draft.write_text("\n".join([*sorted(earlier if left else ()), mark]))
-        draft.replace(self._file)
-        return mark
+    If a process does not end in ten seconds, it is left, logged, and remembered for the next start. The kernel may hold
+    it in a read from a dead file server. Such a process does not count as dead.
+    """
+    file = directory / "workers.marks"
+    earlier = set(file.read_text().split()) if file.exists() else set()
+    left = _end_bearers(earlier)
+    mark = uuid.uuid4().hex
+    draft = file.with_suffix(".new")
+    draft.write_text("\n".join([*sorted(earlier if left else ()), mark]))
+    draft.replace(file)
+    return mark
 
 
 def _end_bearers(marks: Collection[str]) -> bool:

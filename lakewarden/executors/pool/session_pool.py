@@ -21,24 +21,24 @@ from lakewarden.executors.contract import (
     Lost,
     PoolEvent,
     Refused,
+    RunProgress,
     Started,
     Succeeded,
     WorkerEnd,
 )
 from lakewarden.executors.edge import edge
 from lakewarden.executors.pool.listening import Listening, RunLogs, WorkerLine
-from lakewarden.executors.pool.process import COMMAND, LivingWorker, Marks, WorkerProcess, keep_within
+from lakewarden.executors.pool.process import COMMAND, LivingWorker, WorkerProcess, keep_within, renewed_mark
 from lakewarden.executors.pool.supervision import (
+    Allowance,
     KillReason,
     ProfileBreaker,
     RestartBackoff,
     Watchdog,
     Wear,
     WorkerNeed,
-    allowance,
 )
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.progress import RunProgress
 from lakewarden.executors.protocol import (
     Beat,
     Begin,
@@ -122,7 +122,7 @@ class WorkerPool:
         """
         self._tell = tell
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._mark = Marks(self._directory).renew()
+        self._mark = renewed_mark(self._directory)
         keepers = [
             threading.Thread(target=self._keep, args=(name,), name=f"pool-{name}", daemon=True) for name in self._names
         ]
@@ -144,14 +144,8 @@ class WorkerPool:
                 free=0 if most == 0 else free,
                 in_use=len(self._owner),
                 held=self._breaker.holds(now),
-                largest=self._largest(serving),
                 resting=self._need.resting_slots(others_alive=sum(not w.kept for w in self._workers)),
             )
-
-    def _largest(self, serving: Sequence[LivingWorker]) -> int | None:
-        rooms = [worker.room(self._profile.plans_at_once) for worker in serving if worker.free > 0]
-        limits = [room for room in rooms if room is not None]
-        return max(limits) if limits and len(limits) == len(rooms) else None
 
     def need(self, runs: int) -> None:
         """Say how many runs wait for a slot. Their keepers start workers for them."""
@@ -164,13 +158,12 @@ class WorkerPool:
         rest. Raises TemporaryError if there is no free slot.
         """
         with self._lock:
-            able = [w for w in self._workers if w.takes(assignment.plan_bytes, self._profile.plans_at_once)]
+            able = [w for w in self._workers if w.free > 0]
             worker = max(able, key=lambda w: (w.kept, w.free), default=None)
             most = self._breaker.runs_at_once(self._clock.monotonic())
             if worker is None or (most is not None and len(self._owner) >= most):
                 raise TemporaryError("no free slot in the session pool")
             worker.runs.add(assignment.run)
-            worker.sizes[assignment.run] = assignment.plan_bytes or 0
             worker.wear.run_taken()
             self._owner[assignment.run] = worker
         self._listening.assigned(assignment)
@@ -183,7 +176,10 @@ class WorkerPool:
             if worker is None:
                 return
             if isinstance(permit, Granted) and permit.expires is not None:
-                worker.watchdog.permitted(run, allowance(permit.expires, permit.at_most, now=self._clock.monotonic()))
+                worker.watchdog.permitted(
+                    run,
+                    Allowance(granted_at=self._clock.monotonic(), expires=permit.expires, at_most=permit.at_most),
+                )
         self._send(worker, PermitAnswer(run=run, step=step, permit=permit))
 
     def advanced_at(self, run: RunId) -> float | None:
@@ -361,7 +357,6 @@ class WorkerPool:
         with self._lock:
             worker.watchdog.run_ended(ended.run)
             worker.runs.discard(ended.run)
-            worker.sizes.pop(ended.run, None)
             worker.progress.pop(ended.run, None)
             self._owner.pop(ended.run, None)
             closes = isinstance(ended.outcome, Succeeded) and self._breaker.succeeded()

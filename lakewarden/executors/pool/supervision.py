@@ -2,7 +2,8 @@
 
 Three rules of a pool: kills (`Supervision`), the circuit breaker of a profile, and the need for workers.
 
-These are only rules: no process, no thread, no clock. Times are seconds of one monotonic clock, given by the caller.
+These are only rules: no process, no thread, no clock. The pool calls them under its lock. Times are seconds of one
+monotonic clock, given by the caller.
 """
 
 from __future__ import annotations
@@ -33,21 +34,18 @@ class Allowance:
     """
 
     granted_at: float
-    expires: float
-    at_most: float | None = None
+    expires: timedelta
+    at_most: timedelta | None
     advanced_at: float | None = None
 
     @property
     def ends_at(self) -> float:
         """Return when the allowance is over if no further task ends before."""
-        quiet = (self.granted_at if self.advanced_at is None else self.advanced_at) + self.expires
-        return quiet if self.at_most is None else min(quiet, self.granted_at + max(self.at_most, self.expires))
-
-
-def allowance(expires: timedelta, at_most: timedelta | None, *, now: float) -> Allowance:
-    """Return the allowance of a step with a permit that is granted now."""
-    most = None if at_most is None else at_most.total_seconds()
-    return Allowance(granted_at=now, expires=expires.total_seconds(), at_most=most)
+        begun = self.granted_at if self.advanced_at is None else self.advanced_at
+        quiet = begun + self.expires.total_seconds()
+        if self.at_most is None:
+            return quiet
+        return min(quiet, self.granted_at + max(self.at_most, self.expires).total_seconds())
 
 
 class Watchdog:
@@ -203,12 +201,11 @@ class RestartBackoff:
 # The circuit breaker of one profile: after several workers in a row that could not work, runs are held back.
 #
 # A worker is up as soon as its session is. Whether its cluster gives it executors is known only when a run has waited
-# for them in vain. Without the breaker each run of each table would wait for that, one after another. These are only
-# rules, as in `supervision`. The pool calls them under its lock.
+# for them in vain. Without the breaker each run of each table would wait for that, one after another.
 
 
 class ProfileBreaker:
-    """What is known of the workers of one profile. Times are seconds of one monotonic clock, given by the caller.
+    """What is known of the workers of one profile.
 
     closed     runs start
     open       no run starts, until a pause is over
@@ -260,13 +257,10 @@ class ProfileBreaker:
         return self._failures >= self._opens_after
 
 
-# How many session workers are needed. Some are kept at rest, and the others are started for runs that wait for a slot.
-#
-# These are only rules, as in `supervision`. The pool calls them under its lock.
-
-
 class WorkerNeed:
-    """What is known of the need for the workers of one pool. `names` are those of all that it may have."""
+    """How many workers of one pool are needed. Some are kept at rest, and the others are started for runs that wait for
+    a slot. `names` are those of all that it may have.
+    """
 
     def __init__(self, profile: SparkProfile, names: Sequence[str]) -> None:
         self._slots = profile.slots

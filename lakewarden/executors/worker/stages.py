@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from lakewarden.executors.progress import StagesDone
+from lakewarden.executors.contract import StagesDone
 from lakewarden.planners.model.instant import RunId
 
 log = structlog.get_logger(__name__)
@@ -20,6 +20,7 @@ STAGES_AT_ONCE = 60
 LISTENED_WITHIN_MS = 2000
 """How long the end of a run waits until Spark has counted its last tasks."""
 
+_SUMMED = ("stages", "tasks", "tasks_active", "tasks_done", "tasks_failed", "bytes_read", "bytes_written")
 _OVER = frozenset({"COMPLETE", "FAILED", "SKIPPED"})
 
 
@@ -96,16 +97,11 @@ def _stage(store: Any, stage: int) -> StagesDone | None:
 
 
 def _together(jobs: int, stages: list[StagesDone]) -> StagesDone:
+    sums = {name: sum(getattr(part, name) for part in stages) for name in _SUMMED}
     return StagesDone(
+        **sums,
         jobs=jobs,
-        stages=sum(part.stages for part in stages),
         stages_done=sum(part.stages_done for part in stages if part.stages),
-        tasks=sum(part.tasks for part in stages),
-        tasks_active=sum(part.tasks_active for part in stages),
-        tasks_done=sum(part.tasks_done for part in stages),
-        tasks_failed=sum(part.tasks_failed for part in stages),
-        bytes_read=sum(part.bytes_read for part in stages),
-        bytes_written=sum(part.bytes_written for part in stages),
         core_seconds=round(sum(part.core_seconds for part in stages), 3),
         stage=next((part.stage for part in reversed(stages) if part.stage is not None), None),
     )

@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from lakewarden.executors.contract import Capacity
+from lakewarden.executors.contract import Capacity, RunProgress
 from lakewarden.executors.pool.listening import LogLine
-from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.hooks import At, Hint
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.proof import Proof

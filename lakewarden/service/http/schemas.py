@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel
 
-from lakewarden.executors.progress import RunProgress
+from lakewarden.executors.contract import RunProgress
 from lakewarden.planners.model.decision import Decision, remedy_of
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.table_statuses import TableStatus

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import structlog
 
-from lakewarden.executors.application import ClusterApplication, ClusterKind
+from lakewarden.executors.application import ClusterApplication
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
@@ -254,9 +254,7 @@ def _asked_and_ended(
 
     Its driver is certainly gone, so nothing of use is ended.
     """
-    match application.kind:
-        case ClusterKind.STANDALONE:
-            answer = said_by_cluster(application, ask)
+    answer = said_by_cluster(application, ask)
     if answer.word is not ClusterWord.ENDED:
         end(application)
     return answer

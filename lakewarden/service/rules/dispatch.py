@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakewarden.executors.contract import Capacity
@@ -18,18 +18,10 @@ from lakewarden.service.model.run import Run
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolFacts:
-    """Where runs go. `pools` names the pool of each run, and `capacities` has the slots of each pool. `sizes` are the
-    bytes of the plans of runs in the queue, as far as they are known and matter.
-    """
+    """Where runs go. `pools` names the pool of each run, and `capacities` has the slots of each pool."""
 
     pools: Mapping[RunId, str]
     capacities: Mapping[str, Capacity]
-    sizes: Mapping[RunId, int] = field(default_factory=dict)
-
-    def is_too_large(self, run: Run) -> bool:
-        """Whether the plan of a run must wait until those of other runs are done, although a slot is free."""
-        largest = self.capacities[self.pools[run.id]].largest
-        return largest is not None and self.sizes.get(run.id, 0) > largest
 
 
 _Keys = Collection[tuple[TableId, Service]]
@@ -63,9 +55,7 @@ def startable(
     the commit is done. A clean that was left unfinished does start, because the commit waits for it. `behind_barrier`
     are the tables on which the barrier of a writer delays every clean. `alone` are the services that may not run beside
     another service of their table, by their policies. Each suspect of `last` has its pool to itself, and the runs that
-    were queued after it wait until it has run. All that are failing take half of a pool at most together. A run with a
-    plan that is too large beside the others waits, and so do the runs with plans that were queued after it. Else there
-    would always be a smaller one that goes before it.
+    were queued after it wait until it has run. All that are failing take half of a pool at most together.
 
     The order is: first the tables with fewer active runs. Then rollbacks, because other runs may wait for the write
     that a rollback undoes, and together with them the pending plans that block others. Then the highest `rank`. Then
@@ -79,7 +69,6 @@ def startable(
     for run in queued:
         by_table[run.identity].append(run)
     kept: set[str] = set()
-    crowded: set[str] = set()
     starters: list[Run] = []
     for run in queued:
         pool = pools[run.id]
@@ -103,10 +92,6 @@ def startable(
         elif any(_is_suspect(other, last) for other in beside) or _exceeds_failing_share(
             run, beside, last.failing, capacities[pool]
         ):
-            continue
-        if facts.sizes.get(run.id) and (pool in crowded or facts.is_too_large(run)):
-            if (run.table, run.service) not in last.failing:
-                crowded.add(pool)
             continue
         starters.append(run)
     order = {run.id: (busy[run.table], _can_wait(run), -rank(run)) for run in starters}
@@ -134,7 +119,7 @@ def waiting_for_slots(
         if run.identity in taken and not SERVICES[run.service].delays_commits:
             continue
         beside = [other for other in running if facts.pools.get(other.id) == pool]
-        if facts.is_too_large(run) or _has_no_slot(run, beside, facts.capacities[pool]):
+        if _has_no_slot(run, beside, facts.capacities[pool]):
             waiting[pool] += 1
             taken.add(run.identity)
     return waiting

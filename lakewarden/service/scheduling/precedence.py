@@ -67,15 +67,9 @@ class Precedence:
         table = self._tables[run.table]
         return table.profile_of(run.service, self._size(run) if table.routes else None)
 
-    def pool_facts(self, runs: Iterable[Run], queued: Iterable[Run]) -> PoolFacts:
-        """Return where runs go. The sizes of the plans of queued runs matter if their pool takes no plan of any size
-        now.
-        """
-        pools, capacities = self.profiles(runs), self.capacities()
-        limited = {name for name, capacity in capacities.items() if capacity.largest is not None}
-        candidates = (run for run in queued if pools.get(run.id) in limited)
-        sizes = {run.id: size for run in candidates if (size := self._size(run)) is not None}
-        return PoolFacts(pools=pools, capacities=capacities, sizes=sizes)
+    def pool_facts(self, runs: Iterable[Run]) -> PoolFacts:
+        """Return where runs go."""
+        return PoolFacts(pools=self.profiles(runs), capacities=self.capacities())
 
     def _size(self, run: Run) -> int | None:
         seen = self._observations.kept(run.table)

@@ -27,7 +27,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError, Unk
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.services import SERVICES, plan_bytes
+from lakewarden.planners.services import SERVICES
 from lakewarden.service.model.run import Run, RunState, SupersededError
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.recovery import Recovery
@@ -73,7 +73,6 @@ def assignment_of(
         last_beats={write.time: write.last_beat for write in writes if write.last_beat is not None},
         stopped_beats={write.time: write.stopped_at for write in writes if write.stopped_at is not None},
         largest_plan=largest_plan,
-        plan_bytes=None if seen is None else plan_bytes(seen, run.service, run.instant),
         retries=retries,
         rewrite_all=run.rewrite_all,
         retained=retained,
@@ -182,7 +181,7 @@ class RunManager:
                 alone=self._alone(rows),
                 last=self._service_states.last_runs(),
                 rank=self._precedence.rank,
-                facts=self._precedence.pool_facts(rows, queued),
+                facts=self._precedence.pool_facts(rows),
             )
             if run is None or not self._start(run):
                 break
@@ -214,7 +213,7 @@ class RunManager:
             committing_tables=self._committing_tables(),
             behind_barrier={r.table for r in queued if self._barriers.closed(r.table)},
             alone=self._alone(rows),
-            facts=self._precedence.pool_facts(rows, queued),
+            facts=self._precedence.pool_facts(rows),
         )
         for name, runs in waiting.items():
             self._pools[name].need(runs)

@@ -11,8 +11,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.util import inheritable_thread_target
 
+from lakewarden.executors.contract import StagesDone
 from lakewarden.executors.profile import SessionKey
-from lakewarden.executors.progress import StagesDone
 from lakewarden.planners.model.instant import RunId
 
 pytestmark = pytest.mark.spark

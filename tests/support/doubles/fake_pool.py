@@ -19,9 +19,10 @@ from lakewarden.executors.contract import (
     PoolEvent,
     Program,
     Refused,
+    RunProgress,
+    StagesDone,
     Started,
 )
-from lakewarden.executors.progress import RunProgress, StagesDone
 from lakewarden.executors.worker.runs import RunSteps, StepRequest, steps_of
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError

@@ -17,8 +17,8 @@ from tests.support.doubles.witness import Witness
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Instruments:
-    """Fulfils `points.Watcher`."""
+class Instruments(points.Watcher):
+    """The watcher of a process of a test."""
 
     faults: FaultPoints
     witness: Witness

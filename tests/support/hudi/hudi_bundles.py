@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakewarden.executors.on_spark import Bundle
-from lakewarden.executors.worker.spark_versions import LINE
+from lakewarden.executors.programs.hudi.on_spark import HUDI
 
-_OURS = LINE.bundles["hudi"]
+assert HUDI.bundle is not None
+_OURS: Bundle = HUDI.bundle
 
 
 def _release(version: str, *, sha256: str, size: int) -> Bundle:

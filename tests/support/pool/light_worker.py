@@ -9,9 +9,9 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from lakewarden.executors.contract import StagesDone
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.progress import StagesDone
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.storage.settings import StoreSettings
 

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.executors.application import ClusterApplication, ClusterKind
+from lakewarden.executors.application import ClusterApplication
 from lakewarden.executors.profile import (
     DEFAULTS,
     FAILURES,
     INTERVAL,
-    MissingExecutors,
     check,
     counted_deadline,
     enforced,
@@ -25,7 +24,6 @@ from lakewarden.executors.profile import (
 
 _applications = st.builds(
     ClusterApplication,
-    kind=st.sampled_from(ClusterKind),
     master=st.text(),
     application=st.text(),
     web_ui=st.none() | st.text(min_size=1),
@@ -47,11 +45,11 @@ def test_what_is_no_application_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "news", [{"kind": "mesos"}, {"executors_end_within": 0}, {"master": 7}, {"more": 1}, {"executors_end_within": "5"}]
+    "news", [{"executors_end_within": 0}, {"master": 7}, {"more": 1}, {"executors_end_within": "5"}]
 )
 def test_an_application_of_another_kind_is_refused(news: dict[str, object]) -> None:
     """One wrong value is enough."""
-    fitting = {"kind": "standalone", "master": "spark://a:7077", "application": "app-1", "web_ui": None}
+    fitting = {"master": "spark://a:7077", "application": "app-1", "web_ui": None}
     with pytest.raises(ValueError, match="is no"):
         ClusterApplication.from_text(json.dumps({**fitting, "executors_end_within": 45, **news}))
 
@@ -126,11 +124,3 @@ def test_an_address_without_a_master_is_refused(master: str) -> None:
     """It is shown."""
     with pytest.raises(ValueError, match="is no standalone master"):
         masters(master)
-
-
-def test_jobs_that_wait_for_an_executor_are_given_a_time() -> None:
-    """It begins anew once there was one, or nothing waits."""
-    waiting = MissingExecutors(timedelta(seconds=60))
-    looks = [(True, 0), (True, 59), (False, 59.5), (True, 60), (True, 119), (True, 120), (False, 121), (True, 122)]
-    found = [waiting.look(missing=missing, now=now) for missing, now in looks]
-    assert found == [False, False, False, False, False, True, False, False]

@@ -10,10 +10,10 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from lakewarden.executors import points as cancellations
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.clock import ManualClock
@@ -24,37 +24,21 @@ from tests.support.doubles.fault_points import VARIABLE, Fault, FaultEffect, Fau
 from tests.support.doubles.witness import Witness
 
 
-def failing(**details: Any) -> Fault:
-    return Fault(point=Point.PLANNED, act=FaultEffect.FAIL, **details)
-
-
-def test_without_the_variable_no_fault_happens() -> None:
-    """In production the variable is not set, and every point is passed."""
-    points = from_environment({})
+def test_a_fault_happens_at_its_hit_of_its_service_and_only_then() -> None:
+    """Other services have no fault, and their passings do not count. Without a fault every point is passed."""
+    points = FaultPoints(faults=[Fault(point=Point.PLANNED, act=FaultEffect.FAIL, service="clean", hit=2)])
     for point in Point:
         points.reach(point, run="r1", service="compaction")
-
-
-def test_a_fault_happens_at_its_hit_and_only_then() -> None:
-    """The second passing fails; the first and the third do not."""
-    points = FaultPoints(faults=[failing(hit=2)])
-    points.reach(Point.PLANNED, run="r1", service="compaction")
-    with pytest.raises(TemporaryError):
-        points.reach(Point.PLANNED, run="r2", service="compaction")
-    points.reach(Point.PLANNED, run="r3", service="compaction")
-
-
-def test_a_fault_of_one_service_leaves_the_others_alone() -> None:
-    """They have no fault, and their passings do not count."""
-    points = FaultPoints(faults=[failing(service="clean")])
-    points.reach(Point.PLANNED, run="r1", service="compaction")
+    points.reach(Point.PLANNED, run="r2", service="clean")
     points.reach(Point.STORED, run="r2", service="clean")
     with pytest.raises(TemporaryError):
-        points.reach(Point.PLANNED, run="r2", service="clean")
+        points.reach(Point.PLANNED, run="r3", service="clean")
+    points.reach(Point.PLANNED, run="r4", service="clean")
 
 
 def test_the_variable_may_hold_the_faults() -> None:
-    """The process has the faults that the test writes as JSON."""
+    """The process has the faults that the test writes as JSON, and none without it."""
+    from_environment({}).reach(Point.EXECUTED, run="r1", service="clean")
     points = from_environment({VARIABLE: json.dumps([{"point": "executed", "act": "fail", "service": "clean"}])})
     with pytest.raises(TemporaryError):
         points.reach(Point.EXECUTED, run="r1", service="clean")
@@ -140,26 +124,25 @@ ASSIGNMENT = Assignment(
 )
 
 
-def test_a_step_is_told_with_its_run_its_epoch_and_its_instant(tmp_path: Path) -> None:
-    """One line when it begins, one when it ends."""
-    witness = Witness(file=tmp_path / "witness", clock=ManualClock())
-    with witness.sees(Step.EXECUTE, Plan(instant="5"), ASSIGNMENT):
-        pass
-    begin, end = [json.loads(line) for line in (tmp_path / "witness").read_text().splitlines()]
-    assert (begin["what"], begin["run"], begin["epoch"], begin["instant"]) == ("begin", "r1", 3, "5")
-    assert (end["what"], end["run"], end["step"]) == ("end", "r1", "execute")
-
-
-def test_a_step_that_fails_has_ended(tmp_path: Path) -> None:
-    """Only a step that a kill cut off has no end."""
+def test_a_step_is_told_at_its_beginning_and_at_its_end(tmp_path: Path) -> None:
+    """With its run, its epoch and its instant. A step that fails has ended, too: only a kill cuts the end off."""
     witness = Witness(file=tmp_path / "witness", clock=ManualClock())
     with pytest.raises(ValueError, match="no"), witness.sees(Step.COMMIT, Plan(instant="5"), ASSIGNMENT):
         raise ValueError("no")
-    assert [json.loads(line)["what"] for line in (tmp_path / "witness").read_text().splitlines()] == ["begin", "end"]
+    begin, end = [json.loads(line) for line in (tmp_path / "witness").read_text().splitlines()]
+    assert (begin["what"], begin["run"], begin["epoch"], begin["instant"]) == ("begin", "r1", 3, "5")
+    assert (end["what"], end["run"], end["step"]) == ("end", "r1", "commit")
 
 
-def test_without_a_file_nothing_is_told(tmp_path: Path) -> None:
-    """In production there is none."""
-    with Witness().sees(Step.EXECUTE, Plan(instant="5"), ASSIGNMENT):
-        Witness().tell("anything")
-    assert not list(tmp_path.iterdir())
+# Which runs were cancelled, for programs that do their work outside of Spark's jobs.
+
+
+def test_a_run_is_wanted_until_it_is_cancelled_and_forgotten_at_its_end() -> None:
+    """A later run of the same name would not be cancelled."""
+    run, other = RunId("one"), RunId("other")
+    cancellations.note(run)
+    with pytest.raises(TemporaryError, match="cancelled"):
+        cancellations.require_wanted(run)
+    cancellations.require_wanted(other)
+    cancellations.forget(run)
+    cancellations.require_wanted(run)

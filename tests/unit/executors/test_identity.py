@@ -57,24 +57,20 @@ def _is_running(who: ProcessIdentity) -> bool:
     return status.exists() and "State:\tZ" not in status.read_text() and ProcessIdentity.of(who.pid) == who
 
 
-@pytest.mark.parametrize("state", [signal.SIGSTOP, signal.SIGCONT])
-def test_a_stopped_process_is_alive(child: subprocess.Popen[str], state: signal.Signals) -> None:
-    """It may continue at any moment."""
+def test_a_stopped_process_is_alive_and_a_killed_one_dead_before_and_after_it_is_reaped(
+    child: subprocess.Popen[str],
+) -> None:
+    """A stopped process may continue at any moment. A zombie does not run any more, whether or not it is reaped."""
     who = _identity(child.pid)
-    child.send_signal(state)
-
+    child.send_signal(signal.SIGSTOP)
     assert not who.is_proved_dead()
-
-
-def test_a_killed_process_is_dead_before_and_after_it_is_reaped(child: subprocess.Popen[str]) -> None:
-    """A zombie does not run any more, whether or not its parent reaps it."""
-    who = _identity(child.pid)
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
     assert who.is_proved_dead()
 
     child.wait()
     assert who.is_proved_dead()
+    assert ProcessIdentity.of(child.pid) is None
 
 
 def test_a_process_whose_first_thread_alone_has_ended_is_alive() -> None:
@@ -116,14 +112,6 @@ def test_a_process_that_proc_hides_is_not_proved_dead(
     monkeypatch.setattr(identity, "_PROC", tmp_path)
 
     assert not who.is_proved_dead()
-    assert ProcessIdentity.of(child.pid) is None
-
-
-def test_there_is_no_identity_without_a_process(child: subprocess.Popen[str]) -> None:
-    """A process that was never seen cannot be recognised."""
-    child.kill()
-    child.wait()
-
     assert ProcessIdentity.of(child.pid) is None
 
 

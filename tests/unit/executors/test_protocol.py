@@ -20,11 +20,12 @@ from lakewarden.executors.contract import (
     NothingToDo,
     Plan,
     Refused,
+    RunProgress,
+    StagesDone,
     Started,
     Succeeded,
     Yielded,
 )
-from lakewarden.executors.progress import RunProgress, StagesDone
 from lakewarden.executors.protocol import (
     Beat,
     Begin,

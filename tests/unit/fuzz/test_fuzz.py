@@ -98,7 +98,7 @@ def test_a_ttl_may_delete_what_was_there_at_its_plan_and_nothing_that_came_since
     assert next(iter(table.looks())).expected.total() == rows
 
 
-def test_a_program_is_shrunk_to_the_acts_that_it_takes() -> None:
+def test_a_program_is_shrunk_to_the_acts_that_it_takes_in_so_many_tries() -> None:
     tried: list[Sequence[int]] = []
 
     def fails(items: Sequence[int]) -> bool:
@@ -107,9 +107,6 @@ def test_a_program_is_shrunk_to_the_acts_that_it_takes() -> None:
 
     assert shrunk(range(30), fails) == [3, 17, 18]
     assert len(tried) <= 60
-
-
-def test_shrinking_ends_after_so_many_tries_with_what_still_fails() -> None:
     left = shrunk(range(100), lambda items: 0 in items and 99 in items, tries=4)
     assert {0, 99} <= set(left)
     assert len(left) < 100
@@ -129,8 +126,3 @@ def test_a_service_that_never_succeeds_is_told_and_reasons_are_counted_without_t
     tally.add("archive", "refused", "instant 20261130 is held")
     assert tally.never_succeeded(frozenset({"clean", "archive"})) == ["archive"]
     assert "archive refused: 2x instant # is held" in tally.told()
-
-
-def test_an_act_without_arguments_is_its_name_alone() -> None:
-    program = Program(format="hudi", kind={}, acts=(Act("restore"), Act("upsert", {"keys": [1]})))
-    assert '"acts": [["restore"], ["upsert", {"keys": [1]}]]' in program.to_json()

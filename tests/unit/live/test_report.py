@@ -133,23 +133,23 @@ def at(minute: int) -> datetime:
     return NOON + timedelta(minutes=minute)
 
 
+def second(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
 def test_a_compaction_may_wait_for_one_other_rewrite_that_begins_after_it_was_due() -> None:
     """One that gave way before takes its turn. A second one is told, and what began earlier or later is not."""
     compaction = a_run_told(id="c", created_at=at(5), started_at=at(9))
-    earlier, later = (
-        a_run_told(service="clustering", started_at=at(4)),
-        a_run_told(service="clustering", started_at=at(9)),
-    )
+    waiting = a_run_told(id="c", created_at=at(5), started_at=None, ended_at=None)
+    beside = [a_run_told(service="clustering", started_at=at(minute)) for minute in (4, 9)]
+    beside.append(a_run_told(service="clean", started_at=at(7)))
     first = a_run_told(id="l", service="log_compaction", started_at=at(6))
     second = a_run_told(id="k", service="clustering", started_at=at(8))
-    clean = a_run_told(service="clean", started_at=at(7))
 
-    assert late_compactions([compaction, earlier, later, first, clean]) == []
+    assert late_compactions([compaction, *beside, first]) == []
     told = ["compaction c waited in the queue while these began: log_compaction l, clustering k"]
-    assert late_compactions([compaction, earlier, later, first, clean, second]) == told
-    assert (
-        late_compactions([a_run_told(id="c", created_at=at(5), started_at=None, ended_at=None), first, second]) == told
-    )
+    assert late_compactions([compaction, *beside, first, second]) == told
+    assert late_compactions([waiting, first, second]) == told
 
 
 def test_three_compactions_in_a_row_without_success_are_told() -> None:
@@ -163,10 +163,6 @@ def test_three_compactions_in_a_row_without_success_are_told() -> None:
 
 
 # A failed commit counts as caused by Lakewarden if a run of Lakewarden was within a minute of it.
-
-
-def second(seconds: float) -> datetime:
-    return NOON + timedelta(seconds=seconds)
 
 
 def failed(begun: float, answered: float | None) -> Batch:
@@ -203,8 +199,4 @@ def run_between(started: float | None, ended: float | None) -> RunBody:
 def test_whatever_ran_within_a_minute_of_a_failure_is_blamed(batch: Batch, ours: RunBody, blamed: bool) -> None:
     """The run may be before it, beside it, or just after it."""
     assert bool(caused_by_us([batch], [ours])) is blamed
-
-
-def test_without_runs_no_failure_is_ours() -> None:
-    """A writer may fail without any run."""
-    assert caused_by_us([failed(0, 10)], []) == []
+    assert not caused_by_us([batch], [])

@@ -173,3 +173,15 @@ def test_no_two_modules_define_a_class_of_the_same_name() -> None:
 def test_each_parallel_name_is_needed() -> None:
     """A name that one format has is no exception."""
     assert _OF_EACH_FORMAT.keys() <= _shared().keys()
+
+
+def test_a_module_that_is_started_is_read_to_its_end_before_it_begins() -> None:
+    """What is defined after the guard of `__main__` is missing in a process that never returns from it (run)."""
+    modules = {file: parsed(file).body for file in _modules().values()}
+    guarded = {file: body for file, body in modules.items() if any(_is_guard(node) for node in body)}
+    assert guarded
+    assert [file for file, body in guarded.items() if not _is_guard(body[-1])] == []
+
+
+def _is_guard(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)

@@ -31,7 +31,7 @@ _ALLOWED = {
 _ALLOWED_IN = frozenset(
     {
         "lakewarden/client/bodies.py",
-        "lakewarden/executors/progress.py",
+        "lakewarden/executors/contract.py",
         "lakewarden/executors/worker/runs.py",
         "lakewarden/executors/worker/session.py",
         "lakewarden/executors/worker/stages.py",

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from lakewarden.executors.on_spark import OnSpark
 
-DIRECTORY = OnSpark(bundles={})
+DIRECTORY = OnSpark()

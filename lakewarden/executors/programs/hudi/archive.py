@@ -12,7 +12,7 @@ from functools import partial
 from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, ProgramSteps, program
 from lakewarden.executors.programs.hudi.steps.remains import refuse_unknown_manifests, remove_half_manifests
 from lakewarden.planners.formats.hudi.backlog.archiving import BATCH, ArchiveReading, Archiving, Pin
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
@@ -31,12 +31,11 @@ SETTINGS = {
 }
 
 
-class ArchiveSteps:
-    """The three steps. The second does nothing."""
+class ArchiveSteps(ProgramSteps[ArchiveOptions]):
+    """The steps."""
 
     def __init__(self, table: OpenTable, options: ArchiveOptions) -> None:
-        self._table = table
-        self._options = options
+        super().__init__(table, options)
         self._reading = ArchiveReading(table.assignment.location, table.storage)
 
     def plan(self) -> Plan | NothingToDo:
@@ -46,9 +45,6 @@ class ArchiveSteps:
             return NothingToDo(reason=archiving.reason)
         refuse_unknown_manifests(self._table)
         return Plan(instant=None, instants=archiving.instants)
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: instants are archived in one step."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Archive what may go now, under the table's lock: no commit can be completed meanwhile.
@@ -87,5 +83,5 @@ def _unread(reader: ReaderPosition) -> str:
     return f"reader {reader.name} at {reader.at} has not read later commits"
 
 
-Archive = program(ArchiveSteps, ArchiveOptions, settings=lambda _: SETTINGS)
+Archive = program(ArchiveSteps, ArchiveOptions, settings=lambda *_: SETTINGS)
 """The archive program. An abort leaves the timeline as it is."""

@@ -15,7 +15,7 @@ from itertools import islice
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, ProgramSteps, program
 from lakewarden.executors.programs.hudi.steps.listings import ListedPartitions
 from lakewarden.planners.formats.hudi.deletion.expiry import MARK, noted, read_deletions, told
 from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
@@ -25,12 +25,11 @@ _AT_ONCE = 100
 """The most partitions that are removed in one hold of the table's lock, because writers wait for it."""
 
 
-class CatalogSyncSteps:
-    """The three steps. The second does nothing."""
+class CatalogSyncSteps(ProgramSteps[CatalogSyncOptions]):
+    """The steps."""
 
     def __init__(self, table: OpenTable, options: CatalogSyncOptions) -> None:
-        self._table = table
-        self._options = options
+        super().__init__(table, options)
         self._listed = ListedPartitions(options, table.assignment.location)
 
     def plan(self) -> Plan | NothingToDo:
@@ -38,9 +37,6 @@ class CatalogSyncSteps:
         if self._deletions().keys() <= told(self._table.assignment.location, self._options, self._table.storage):
             return NothingToDo(reason="the catalog was told of every deletion of partitions on the timeline")
         return Plan(instant=None)
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: partitions are found and removed in one step."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Remove the deleted partitions from the list, also those of earlier runs, and note what was told."""

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from lakewarden.executors.contract import Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.opened import (
-    OpenTable,
-    clean_paths,
-    clean_plan,
-    clean_size,
-    program,
-    retained_by,
-)
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, ProgramSteps, program
 from lakewarden.executors.programs.hudi.steps.slices import schedule_clean
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
@@ -50,12 +42,14 @@ def settings(options: CleanOptions) -> dict[str, str]:
     }
 
 
-class CleanSteps:
-    """The three steps, and the abort. The second step does nothing."""
+_PLANS_NONE = False
+
+
+class CleanSteps(ProgramSteps[CleanOptions]):
+    """The steps, and the abort."""
 
     def __init__(self, table: OpenTable, options: CleanOptions) -> None:
-        self._table = table
-        self._options = options
+        super().__init__(table, options)
         self._ours: Sequence[str] = ()
 
     def plan(self) -> Plan | None:
@@ -78,17 +72,18 @@ class CleanSteps:
             self._ours = instants = [instant]
             if not self._spare_folders(instant):
                 return None
-        plans = [clean_plan(self._table.assignment, instant, self._table.storage) for instant in instants]
-        files = sum(plan.files_to_delete or 0 for plan in plans)
-        paths = [clean_paths(self._table.assignment, instant, self._table.storage) for instant in instants]
-        retained = [retained_by(self._table.assignment, instant, self._table.storage) for instant in instants]
-        return replace(
-            plans[0],
+        sizes = [self._table.clean_size(instant) for instant in instants]
+        files = sum(size.files for size in sizes)
+        paths = itertools.chain.from_iterable(map(self._table.clean_paths, instants))
+        retained = [self._table.retained_by(instant) for instant in instants]
+        return Plan(
+            instant=instants[0],
+            file_groups=sizes[0].file_groups,
             ends_with_run=instants == self._ours,
             retained=None if None in retained else max(filter(None, retained)),
             files_to_delete=files,
-            bytes_to_delete=bytes_of(itertools.chain(*paths), self._table.storage),
-            partitions_to_delete=sum(plan.partitions_to_delete or 0 for plan in plans),
+            bytes_to_delete=bytes_of(paths, self._table.storage),
+            partitions_to_delete=sum(size.partitions for size in sizes),
             files_in_table=self._files_in_table(files, begun=any(clean.state is State.INFLIGHT for clean in pending)),
         )
 
@@ -98,9 +93,6 @@ class CleanSteps:
         """
         count = self._table.files_if_asked(files_to_delete)
         return count if count is None or not begun else count + files_to_delete
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: a deletion cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Delete, after a last check of everything that may need the files."""
@@ -112,7 +104,7 @@ class CleanSteps:
         self._table.before_a_commit()
         self._roll_back_the_dead()
         with translated(Step.COMMIT):
-            metadata = self._table.client.java.clean(_EXECUTE_ONLY)
+            metadata = self._table.client.java.clean(_PLANS_NONE)
             return {"files_deleted": int(metadata.getTotalFilesDeleted()) if metadata is not None else 0}
 
     def abort(self) -> None:
@@ -131,7 +123,7 @@ class CleanSteps:
         Hudi deletes a folder with everything in it at that time, including rows that were written after the plan and
         rows that are being written. The files that the plan names do not change.
         """
-        if not clean_size(self._table.assignment, clean, self._table.storage).folders:
+        if not self._table.clean_size(clean).folders:
             return True
         with translated(Step.PLAN), self._table.client.locked():
             return self._table.client.spare_folders(clean)
@@ -165,7 +157,7 @@ class CleanSteps:
         reader = needed_by(self._table.view().readers)
         if reader is None or reader.needs is None:
             return None
-        retained = retained_by(self._table.assignment, clean, self._table.storage)
+        retained = self._table.retained_by(clean)
         if retained is not None and retained <= reader.needs:
             return None
         return f"what reader {reader.name} at {reader.at} has not read: it needs everything since {reader.needs}"
@@ -193,10 +185,7 @@ class CleanSteps:
             self._table.client.leave_failed_writes_alone()
 
 
-_EXECUTE_ONLY = False
-
-
-Clean = program(CleanSteps, CleanOptions, settings=settings)
+Clean = program(CleanSteps, CleanOptions, settings=lambda options, _: settings(options))
 """The clean program. An abort withdraws the run's own plan, unless it was begun.
 
 A plan that waits for its approval must not stay: archives go past it, and then compactions leave acknowledged

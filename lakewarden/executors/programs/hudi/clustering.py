@@ -11,19 +11,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.opened import (
     OpenTable,
-    clustered_files,
-    open_table,
+    ProgramSteps,
     pending_plan,
     plan_of,
+    program,
 )
 from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.remains import copy_files, decode_files, why_not_copied
@@ -50,11 +47,9 @@ from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, LayoutStrategy, SilentWrites
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions
 from lakewarden.planners.formats.hudi.writers.activity import does_not_say, meeting, silent_writes, touched_in_flight
-from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Step
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration, format_size
 
 _ONLY_WRITE = False
@@ -89,30 +84,20 @@ def settings(options: ClusteringOptions, *, largest_plan: int | None = None, ret
     }
 
 
-@contextlib.contextmanager
-def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
-    """Open the write client for one run. An abort withdraws the plan, with what Hudi wrote for it."""
-    options = ClusteringOptions.model_validate(dict(assignment.service_options))
-    declared = HudiTableOptions.model_validate(dict(assignment.table_options)).bucket_index
+def _settings_of(options: ClusteringOptions, assignment: Assignment) -> dict[str, str]:
     service = settings(options, largest_plan=assignment.largest_plan, retries=assignment.retries)
-    if declared is not None:
-        service = resizing(declared, options, service)
-    with open_table(session, assignment, storage, service=service, clock=clock) as table:
-        table.client.lose_to_writes_alone()
-        if options.layout is LayoutStrategy.NONE and declared is None:  # buckets are resized, never copied
-            copy_files(table.client)
-        yield ClusteringSteps(table, options)
+    declared = HudiTableOptions.model_validate(dict(assignment.table_options)).bucket_index
+    return service if declared is None else resizing(declared, options, service)
 
 
-Clustering = partial(Bracket, opened=_opened)
-
-
-class ClusteringSteps:
-    """The three steps, and the way back. The second step does nothing."""
+class ClusteringSteps(ProgramSteps[ClusteringOptions]):
+    """The steps, and the way back. Once the rewrite has begun, its plan blocks the writers until it is committed."""
 
     def __init__(self, table: OpenTable, options: ClusteringOptions) -> None:
-        self._table = table
-        self._options = options
+        super().__init__(table, options)
+        table.client.lose_to_writes_alone()
+        if options.layout is LayoutStrategy.NONE and table.options.bucket_index is None:  # buckets are never copied
+            copy_files(table.client)
         self._ours: str | None = None
         self._resizes = table.options.declared_index is BucketIndex.CONSISTENT_HASHING
         self._files_read = 0
@@ -133,7 +118,7 @@ class ClusteringSteps:
                 f"clustering {instant} was begun by another client, and nothing shows whether it is still being "
                 "executed: let it end, or roll it back"
             )
-        files = clustered_files(self._table.assignment, pending, self._table.storage)
+        files = self._table.files_of(pending)
         _refuse_files_of_buckets(self._table, files)
         require_whole_plan(self._table, Service.CLUSTERING, instant, files)
         if keep_operations(self._table.client, files) and self._resizes:
@@ -142,9 +127,6 @@ class ClusteringSteps:
         self._resized = frozenset(file.partition for file in files)
         self._writes = writes_named_by(files)
         return plan_of(pending)
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: once the rewrite has begun, its plan blocks the writers until it is committed."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Rewrite the files and commit them, each after an observation of the writers. Raises YieldError if one blocks.
@@ -164,19 +146,14 @@ class ClusteringSteps:
             written = self._table.client.write("cluster", instant, _ONLY_WRITE)
             statuses = written.getWriteStatuses()
             self._table.client.keep(statuses)
-        try:
-            with reading(self._table, instant, read), translated(Step.COMMIT):
-                files = written_whole(statuses)
-            self._table.reach(Point.WRITTEN)
-            with self._between_writers(instant) as view:
-                self._table.before_a_commit()
-                require_not_undone(self._table, view, instant, read)
-                self._refuse_a_wrong_copy(instant, ours=True, footers=False)
-                with translated(Step.COMMIT):
-                    self._table.client.complete_clustering(instant, written)
-        finally:
-            with on_the_way_out("free what was written"):
-                statuses.unpersist()
+            files = written_whole(statuses)
+        self._table.reach(Point.WRITTEN)
+        with self._between_writers(instant) as view:
+            self._table.before_a_commit()
+            require_not_undone(self._table, view, instant, read)
+            self._refuse_a_wrong_copy(instant, ours=True, footers=False)
+            with translated(Step.COMMIT):
+                self._table.client.complete_clustering(instant, written)
         return {"file_groups": plan.file_groups or 0, "files_rewritten": self._files_read, "files_added": files}
 
     def _give_up_if_too_large(self, plan: Instant) -> None:
@@ -302,7 +279,7 @@ class ClusteringSteps:
         at once, without waiting for such a write to say what it touches.
         """
         pending = pending_plan(view, Service.CLUSTERING, instant)
-        files = clustered_files(self._table.assignment, pending, self._table.storage)
+        files = self._table.files_of(pending)
         planned = frozenset(file.partition for file in files)
         endangered = [write for write in self._meeting(view, planned) if write.time < instant]
         if self._resizes and not endangered:
@@ -373,3 +350,7 @@ def _refuse_files_of_buckets(table: OpenTable, files: frozenset[DataFile]) -> No
     """Raise PermanentError if a file that a clustering by size would take bears the number of a bucket."""
     if table.options.bucket_index is None and named_after_buckets([file.name for file in files]):
         raise PermanentError("the table's writers use a bucket index, and its files must not be clustered")
+
+
+Clustering = program(ClusteringSteps, ClusteringOptions, settings=_settings_of)
+"""The clustering program. An abort withdraws the plan, with what Hudi wrote for it."""

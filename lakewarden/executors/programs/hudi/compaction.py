@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
-from functools import partial
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.executors.contract import Plan
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.bracket import Bracket
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, compacted_files, open_table
-from lakewarden.executors.programs.hudi.client.returned_keys import NewBase
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
-from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys
+from lakewarden.executors.programs.hudi.steps.returning import NewBase, commit_without_returning_keys
 from lakewarden.executors.programs.hudi.steps.rewriting import (
     Calls,
     IncompletePlanError,
@@ -23,18 +18,13 @@ from lakewarden.executors.programs.hudi.steps.rewriting import (
     UndoneError,
     keep_operations,
     require_whole_plan,
-    rewriting,
 )
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile, file_group
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
 from lakewarden.planners.formats.hudi.writers.activity import meeting, silent_writes, touched_in_flight
-from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Instant, Service, Step
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Storage
-
-_CALLS = Calls(service=Service.COMPACTION, schedule="COMPACT", execute="compact", commit="commitCompaction")
 
 _PENDING_PLAN_IS_HARMLESS_FROM = 9
 """Below this table version a pending compaction fails writes that began before it. The check of 1.0.2, and of every
@@ -56,26 +46,13 @@ def settings(options: CompactionOptions, *, largest_plan: int | None = None) -> 
     }
 
 
-@contextlib.contextmanager
-def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
-    """Open the write client for one run. An abort deletes no data file and leaves the plan pending."""
-    options = CompactionOptions.model_validate(dict(assignment.service_options))
-    service = settings(options, largest_plan=assignment.largest_plan)
-    with (
-        open_table(session, assignment, storage, service=service, clock=clock) as table,
-        rewriting(CompactionSteps(table)) as steps,
-    ):
-        yield steps
-
-
-Compaction = partial(Bracket, opened=_opened)
-
-
-class CompactionSteps(RewriteSteps):
+class CompactionSteps(RewriteSteps[CompactionOptions]):
     """The three steps, and the way back. An earlier attempt at the same instant is rolled back by Hudi first."""
 
-    def __init__(self, table: OpenTable) -> None:
-        super().__init__(table, _CALLS)
+    calls = Calls(service=Service.COMPACTION, schedule="COMPACT", execute="compact", commit="commitCompaction")
+
+    def __init__(self, table: OpenTable, options: CompactionOptions) -> None:
+        super().__init__(table, options)
         self._planned: str | None = None  # a plan of ours that was not begun
         self._executing: str | None = None
         self._undone: str | None = None  # a plan that names files of a write that was rolled back
@@ -107,7 +84,7 @@ class CompactionSteps(RewriteSteps):
         self._planned = instant
         self._table.reach(Point.LOOKING)
         view = self._table.view()
-        plan = compacted_files(self._table.assignment, self._pending(instant), self._table.storage)
+        plan = self._table.files_of(self._pending(instant))
         planned = frozenset(file.partition for file in plan)
         met = [write for write in meeting(view.writers, planned, view.observed_at) if write.time < instant]
         if met:
@@ -180,3 +157,11 @@ class CompactionSteps(RewriteSteps):
         pending = super()._pending(instant)
         self._planned = instant if pending.author is not None else None
         return pending
+
+
+Compaction = program(
+    CompactionSteps,
+    CompactionOptions,
+    settings=lambda options, assignment: settings(options, largest_plan=assignment.largest_plan),
+)
+"""The compaction program. An abort deletes no data file and leaves the plan pending."""

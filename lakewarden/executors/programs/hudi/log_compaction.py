@@ -7,16 +7,12 @@ executed at once is withdrawn at once, and the next run withdraws the plan of a 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
-from functools import partial
-from typing import Any
 
-from lakewarden.executors.contract import Assignment, Plan, Steps
-from lakewarden.executors.programs.bracket import Bracket
+from lakewarden.executors.contract import Plan
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, compacted_files, open_table
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.rewriting import (
     Calls,
@@ -24,21 +20,15 @@ from lakewarden.executors.programs.hudi.steps.rewriting import (
     give_up,
     refuse_log_compaction,
     require_whole_plan,
-    rewriting,
 )
 from lakewarden.planners.formats.hudi.backlog.archiving import KAFKA_OFFSETS
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.options.service_options import LogCompactionOptions
 from lakewarden.planners.formats.hudi.writers.activity import meeting
-from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State, Step
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Storage
 
-_CALLS = Calls(
-    service=Service.LOG_COMPACTION, schedule="LOG_COMPACT", execute="logCompact", commit="commitLogCompaction"
-)
 _SOON = timedelta(seconds=1)
 _UNTIL_WRITES_TOUCH_OTHERS = timedelta(seconds=10)
 """The limit is short because a compaction that has become due meanwhile waits as long."""
@@ -52,25 +42,15 @@ def settings(options: LogCompactionOptions) -> dict[str, str]:
     }
 
 
-@contextlib.contextmanager
-def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
-    """Open the write client for one run. An abort withdraws the plan, with what Hudi wrote for it."""
-    service = settings(LogCompactionOptions.model_validate(dict(assignment.service_options)))
-    with (
-        open_table(session, assignment, storage, service=service, clock=clock) as table,
-        rewriting(LogCompactionSteps(table)) as steps,
-    ):
-        yield steps
-
-
-LogCompaction = partial(Bracket, opened=_opened)
-
-
-class LogCompactionSteps(RewriteSteps):
+class LogCompactionSteps(RewriteSteps[LogCompactionOptions]):
     """The three steps, and the way back."""
 
-    def __init__(self, table: OpenTable) -> None:
-        super().__init__(table, _CALLS)
+    calls = Calls(
+        service=Service.LOG_COMPACTION, schedule="LOG_COMPACT", execute="logCompact", commit="commitLogCompaction"
+    )
+
+    def __init__(self, table: OpenTable, options: LogCompactionOptions) -> None:
+        super().__init__(table, options)
         self._ours: str | None = None
 
     def plan(self) -> Plan | None:
@@ -107,7 +87,7 @@ class LogCompactionSteps(RewriteSteps):
         """
         table = self._table
         pending = super()._pending(plan.on_timeline)
-        partitions = {file.partition for file in compacted_files(table.assignment, pending, table.storage)}
+        partitions = {file.partition for file in table.files_of(pending)}
         with alone_between_writes(
             table,
             lambda view: meeting(view.writers, partitions, view.observed_at),
@@ -142,3 +122,7 @@ class LogCompactionSteps(RewriteSteps):
 
 def _voids(other: Instant, plan: Instant) -> bool:
     return other.stands_for is Service.COMPACTION and other.time > plan.time
+
+
+LogCompaction = program(LogCompactionSteps, LogCompactionOptions, settings=lambda options, _: settings(options))
+"""The log compaction program. An abort withdraws the plan, with what Hudi wrote for it."""

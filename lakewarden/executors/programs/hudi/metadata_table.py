@@ -16,7 +16,7 @@ from datetime import timedelta
 from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, pending_plan, planned_indexes, program
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, ProgramSteps, pending_plan, program
 from lakewarden.executors.programs.hudi.steps.listings import (
     AT_ONCE,
     Listings,
@@ -36,7 +36,8 @@ from lakewarden.planners.formats.hudi.indexes.indexes import (
     to_drop,
 )
 from lakewarden.planners.formats.hudi.indexes.metadata_table import Committed, Differences, Folders, differences, named
-from lakewarden.planners.formats.hudi.metadata.names import Layout
+from lakewarden.planners.formats.hudi.metadata.names import Action, Layout
+from lakewarden.planners.formats.hudi.metadata.plans import planned_indexes
 from lakewarden.planners.formats.hudi.options.service_options import (
     BuiltIndex,
     IndexingOptions,
@@ -56,12 +57,11 @@ _OF_KEYS = "record_index"
 _BUILT = frozenset({*map(str, BuiltIndex), "partition_stats"})
 
 
-class IndexingSteps:
-    """The three steps. The second does nothing."""
+class IndexingSteps(ProgramSteps[IndexingOptions]):
+    """The steps."""
 
     def __init__(self, table: OpenTable, options: IndexingOptions) -> None:
-        self._table = table
-        self._options = options
+        super().__init__(table, options)
         self._building: Sequence[str] = ()
 
     def plan(self) -> Plan | NothingToDo:
@@ -75,9 +75,6 @@ class IndexingSteps:
         elif not to_drop(self._options, self._indexes().complete):
             return NothingToDo(reason="the table has the indexes that it should have")
         return Plan(instant=None)
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: Hudi builds an index and completes it in one call."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Build the missing indexes, or drop the unwanted ones. Raises YieldError beside a write in flight."""
@@ -127,7 +124,9 @@ class IndexingSteps:
             raise TemporaryError(f"indexing {instant} was left unfinished, and is undone first", delay=_UNTIL_SILENT)
         if pending.state is State.INFLIGHT:
             raise YieldError(f"indexing {instant} was begun, perhaps by an indexer that is alive", delay=_MAY_TAKE)
-        self._building = planned_indexes(self._table.assignment, instant, self._table.storage)
+        self._building = self._table.read_plan(
+            instant, Action.INDEXING, lambda chunks: [name for chunk in chunks for name in planned_indexes(chunk)]
+        )
         unknown = sorted(set(self._building) - _BUILT)
         if unknown or len(self._building) > 1:
             what = unknown[0] if unknown else "several indexes"
@@ -197,11 +196,11 @@ Indexing = program(IndexingSteps, IndexingOptions)
 _DELETING = frozenset({Service.CLEAN, Service.ROLLBACK})
 
 
-class MetadataValidationSteps:
-    """The three steps. The last reports what the second has found."""
+class MetadataValidationSteps(ProgramSteps[NoOptions]):
+    """The steps. The last reports what the second has found."""
 
-    def __init__(self, table: OpenTable, _options: NoOptions) -> None:
-        self._table = table
+    def __init__(self, table: OpenTable, options: NoOptions) -> None:
+        super().__init__(table, options)
         self._listings = Listings(table.client)
         self._figures: Mapping[str, int | str] = {}
 
@@ -286,12 +285,8 @@ _LONGEST_LISTING = timedelta(minutes=2)
 _AT_ONCE = {"hoodie.metadata.index.async": "false"}
 
 
-class MetadataRebuildSteps:
-    """The three steps. The second does nothing."""
-
-    def __init__(self, table: OpenTable, options: MetadataRebuildOptions) -> None:
-        self._table = table
-        self._options = options
+class MetadataRebuildSteps(ProgramSteps[MetadataRebuildOptions]):
+    """The steps."""
 
     def plan(self) -> Plan | NothingToDo:
         """Check whether there is a metadata table, and whether the table's folders are listed soon.
@@ -313,9 +308,6 @@ class MetadataRebuildSteps:
                 "that: stop them, CALL delete_metadata_table, and let a writer's next commit make it"
             )
         return Plan(instant=None)
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: nothing can be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Drop it and make it. Raises YieldError if something is in flight all the time."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, pending_plan, program, rollback_target
+from lakewarden.executors.programs.hudi.client.opened import ProgramSteps, pending_plan, program
 from lakewarden.planners.formats.hudi.metadata.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.options.service_options import RollbackOptions
 from lakewarden.planners.model.errors import TemporaryError
@@ -21,12 +21,8 @@ _SETTINGS = {"hoodie.rollback.avoid.duplicate.plan": "true"}
 _OF_SERVICES = frozenset({"compaction", "logcompaction", "clustering"})
 
 
-class RollbackSteps:
-    """The three steps. The second does nothing."""
-
-    def __init__(self, table: OpenTable, options: RollbackOptions) -> None:
-        self._table = table
-        self._options = options
+class RollbackSteps(ProgramSteps[RollbackOptions]):
+    """The steps."""
 
     def plan(self) -> Plan | NothingToDo:
         """Take up the pending rollback that was assigned, or look for writes of dead writers."""
@@ -38,9 +34,6 @@ class RollbackSteps:
             silence = format_duration(self._table.options.dead_after)
             return NothingToDo(reason=f"no write in flight has a heartbeat that was silent for {silence}")
         return Plan(instant=None)
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: a rollback cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Finish the assigned rollback, or undo every write that is dead now, the newest first, as Hudi does."""
@@ -69,7 +62,7 @@ class RollbackSteps:
     def _target(self, instant: str) -> str:
         """Return the write that the pending rollback `instant` undoes."""
         pending_plan(self._table.view(), Service.ROLLBACK, instant)
-        target = rollback_target(self._table.assignment, instant, self._table.storage)
+        target = self._table.rollback_target(instant)
         if target.action in _OF_SERVICES:
             raise TemporaryError(
                 f"rollback {instant} undoes {target.action} {target.time}: the next {target.action} finishes it",
@@ -78,5 +71,5 @@ class RollbackSteps:
         return target.time
 
 
-Rollback = program(RollbackSteps, RollbackOptions, settings=lambda _: _SETTINGS)
+Rollback = program(RollbackSteps, RollbackOptions, settings=lambda *_: _SETTINGS)
 """The rollback program. An abort leaves everything as it is."""

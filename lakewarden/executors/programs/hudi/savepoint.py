@@ -13,7 +13,7 @@ from datetime import timedelta
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
+from lakewarden.executors.programs.hudi.client.opened import ProgramSteps, program
 from lakewarden.planners.formats.hudi.metadata import savepoints
 from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles
 from lakewarden.planners.formats.hudi.metadata.savepoints import Savable, Savepoint
@@ -40,12 +40,8 @@ class _Found:
         return None if commit in {savepoint.time for savepoint in self.there} else commit
 
 
-class SavepointSteps:
-    """The three steps. The second does nothing."""
-
-    def __init__(self, table: OpenTable, options: SavepointOptions) -> None:
-        self._table = table
-        self._options = options
+class SavepointSteps(ProgramSteps[SavepointOptions]):
+    """The steps."""
 
     def plan(self) -> Plan | NothingToDo:
         """Undo what a dead run has left, and say what there is to do."""
@@ -58,9 +54,6 @@ class SavepointSteps:
             saved = "" if state.savable.commit is None else ", has a savepoint"
             return NothingToDo(reason=f"{state.savable.reason}{saved}, and none of ours has expired")
         return Plan(instant=None)
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: a savepoint cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Take the savepoint, and remove our expired ones. Raises YieldError while an instant is pending that affects

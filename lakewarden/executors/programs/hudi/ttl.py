@@ -13,7 +13,7 @@ from datetime import datetime
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, ProgramSteps, program
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.expiry import (
     Partition,
@@ -31,12 +31,11 @@ from lakewarden.planners.model.instant import Step
 from lakewarden.planners.settings import shown
 
 
-class TtlSteps:
-    """The three steps. The second does nothing."""
+class TtlSteps(ProgramSteps[TtlOptions]):
+    """The steps."""
 
     def __init__(self, table: OpenTable, options: TtlOptions) -> None:
-        self._table = table
-        self._options = options
+        super().__init__(table, options)
         self._term = Term.of(options, zone=table.client.zone)
         self._planned: Sequence[str] = ()
         self._held: Mapping[str, str] = {}
@@ -55,9 +54,6 @@ class TtlSteps:
             bytes_to_delete=sum(partition.bytes for partition in expired),
             files_in_table=self._table.files_if_asked(files),
         )
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: a deletion cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Delete the planned partitions that are still expired, all of them between two checks of the writers: while

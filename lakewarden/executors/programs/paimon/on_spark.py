@@ -5,13 +5,11 @@ from __future__ import annotations
 from lakewarden.executors.on_spark import Bundle, OnSpark
 
 PAIMON = OnSpark(
-    bundles={
-        "3.5": Bundle(
-            group="org.apache.paimon",
-            artifact="paimon-bundle",
-            version="1.3.1",
-            sha256="ec0a91c0cf6c1da46c7175b7778e3207395eca10272d891fa49770ec7a780162",
-            size=46_120_921,
-        ),
-    },
+    bundle=Bundle(
+        group="org.apache.paimon",
+        artifact="paimon-bundle",
+        version="1.3.1",
+        sha256="ec0a91c0cf6c1da46c7175b7778e3207395eca10272d891fa49770ec7a780162",
+        size=46_120_921,
+    ),
 )

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.identity import ProcessIdentity
-from lakewarden.executors.pool.process import READ_AT_ONCE_BYTES, VARIABLE, LogTail, Marks, keep_within
+from lakewarden.executors.pool.process import (
+    READ_AT_ONCE_BYTES,
+    VARIABLE,
+    LogTail,
+    _environment,
+    keep_within,
+    renewed_mark,
+)
 
 _Start = Callable[..., subprocess.Popen[str]]
 _ENDLESS = "import signal; print('on', flush=True); signal.pause()"
@@ -54,16 +61,16 @@ def _lives(process: subprocess.Popen[str]) -> bool:
 
 def test_a_stopped_process_of_an_earlier_daemon_is_gone_when_the_next_one_starts(tmp_path: Path, start: _Start) -> None:
     """It has the mark of this folder. So it is killed and waited for, before a new mark is given."""
-    mark = Marks(tmp_path).renew()
+    mark = renewed_mark(tmp_path)
     left = start(mark)
 
-    assert Marks(tmp_path).renew() != mark
+    assert renewed_mark(tmp_path) != mark
     assert not _lives(left)
 
 
 def test_a_child_whose_worker_is_gone_is_found_by_the_mark_that_it_inherited(tmp_path: Path) -> None:
     """The JVM of a dead worker has lost its parent."""
-    environment = {**os.environ, VARIABLE: Marks(tmp_path).renew()}
+    environment = {**os.environ, VARIABLE: renewed_mark(tmp_path)}
     worker = subprocess.run(
         [sys.executable, "-c", _ORPHANING], env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=30
     )
@@ -71,7 +78,7 @@ def test_a_child_whose_worker_is_gone_is_found_by_the_mark_that_it_inherited(tmp
     assert orphan is not None
     assert not orphan.is_proved_dead()
 
-    Marks(tmp_path).renew()
+    renewed_mark(tmp_path)
 
     assert orphan.is_proved_dead()
 
@@ -80,11 +87,11 @@ def test_what_bears_another_mark_or_none_is_not_touched(tmp_path: Path, start: _
     """These are workers of another pool or another daemon, and a process that has reused an id of ours."""
     (tmp_path / "theirs").mkdir()
     (tmp_path / "ours").mkdir()
-    theirs = start(Marks(tmp_path / "theirs").renew())
+    theirs = start(renewed_mark(tmp_path / "theirs"))
     nobodys = start("")
-    Marks(tmp_path / "ours").renew()
+    renewed_mark(tmp_path / "ours")
 
-    Marks(tmp_path / "ours").renew()
+    renewed_mark(tmp_path / "ours")
 
     assert _lives(theirs)
     assert _lives(nobodys)
@@ -96,30 +103,20 @@ def test_what_does_not_end_is_remembered_for_the_next_start(
     """If the kernel holds up the end of a process, the daemon starts all the same. It looks for the process again
     later.
     """
-    first = Marks(tmp_path).renew()
+    first = renewed_mark(tmp_path)
     left = start(first)
     monkeypatch.setattr("lakewarden.executors.pool.process._TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda descriptor, signal: None)
 
-    Marks(tmp_path).renew()
+    renewed_mark(tmp_path)
     assert _lives(left)
 
     monkeypatch.undo()
-    Marks(tmp_path).renew()
+    renewed_mark(tmp_path)
     assert not _lives(left)
 
 
 # A worker's log is bounded, and its last lines are kept.
-
-
-def test_a_log_within_its_limit_is_left_alone(tmp_path: Path) -> None:
-    """Nothing is copied. A missing log is no error."""
-    log = tmp_path / "worker-1.log"
-    keep_within(log, 10)
-    log.write_bytes(b"0123456789")
-    keep_within(log, 10)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["worker-1.log"]
 
 
 def test_a_log_beyond_its_limit_becomes_the_older_one_while_it_is_written(tmp_path: Path) -> None:
@@ -127,6 +124,7 @@ def test_a_log_beyond_its_limit_becomes_the_older_one_while_it_is_written(tmp_pa
     files.
     """
     log = tmp_path / "worker-1.log"
+    keep_within(log, 100)  # a missing log is no error
     lines = [f"line {number}\n".encode() for number in range(30)]
     with log.open("ab", buffering=0) as held:
         for line in lines:
@@ -180,3 +178,18 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     tail = LogTail(log)
     log.write_bytes(b"x" * (3 * READ_AT_ONCE_BYTES))
     assert [len(line) for _ in range(4) for line in tail.lines()] == [READ_AT_ONCE_BYTES] * 3
+
+
+# The environment that a worker and its JVM inherit from the daemon.
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1"])
+def test_names_of_files_are_utf_8_whatever_locale_the_daemon_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locale: str
+) -> None:
+    """A JVM in another locale finds no file with a letter beyond ASCII in its path, and takes it for deleted."""
+    monkeypatch.setenv("LC_ALL", locale)
+    script = "import locale; locale.setlocale(locale.LC_ALL, ''); print(locale.nl_langinfo(locale.CODESET))"
+    asked = [sys.executable, "-X", "utf8=0", "-c", script]
+    told = subprocess.run(asked, env=_environment(tmp_path, "mark"), capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "UTF-8"

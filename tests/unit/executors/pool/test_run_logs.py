@@ -23,9 +23,8 @@ from lakewarden.executors.contract import PoolEvent
 from lakewarden.executors.pool.listening import LogLine, RunLogs
 from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.programs.hudi.client.errors import meaning
-from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
-from lakewarden.planners.model.instant import RunId, Step
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import RunId
 from lakewarden.service.ownership.data_folder import DataFolder
 
 RUN = RunId("0193-run")
@@ -190,12 +189,6 @@ def test_the_end_of_a_long_log_costs_no_more_than_that_of_a_short_one(tmp_path: 
 # A disk is full or cannot be written. The error names the disk, and no table is blamed.
 
 
-NO_SPACE = [
-    "org.apache.spark.SparkException: Job aborted due to stage failure",
-    "java.io.FileNotFoundException: /scratch/blockmgr/0a/part.parquet (No space left on device)",
-]
-
-
 @contextmanager
 def nothing_can_be_written() -> Iterator[None]:
     """Let no file grow, as on a full disk."""
@@ -206,21 +199,6 @@ def nothing_can_be_written() -> Iterator[None]:
             yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-@pytest.mark.parametrize("step", [Step.PLAN, Step.EXECUTE])
-def test_a_worker_without_space_is_temporary_trouble_that_says_so(step: Step) -> None:
-    """It is not taken for a missing data file, for which an operator would have to examine the table. Five minutes
-    later it is tried again.
-    """
-    found = meaning(NO_SPACE, step)
-    assert isinstance(found, TemporaryError)
-    assert "free some space" in str(found)
-
-
-def test_a_commit_without_space_may_have_happened() -> None:
-    """Only the timeline shows it."""
-    assert isinstance(meaning(NO_SPACE, Step.COMMIT), UnknownError)
 
 
 def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

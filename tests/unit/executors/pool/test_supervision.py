@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import signal
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +21,6 @@ from lakewarden.executors.pool.supervision import (
     Watchdog,
     Wear,
     WorkerNeed,
-    allowance,
 )
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import ManualClock
@@ -52,7 +53,7 @@ def _after(clock: ManualClock, seconds: float) -> float:
 def granted(seconds: float, clock: ManualClock, *, at_most: float | None = None) -> Allowance:
     """Return the allowance of a step that may be without progress for so many seconds."""
     most = None if at_most is None else timedelta(seconds=at_most)
-    return allowance(timedelta(seconds=seconds), most, now=clock.monotonic())
+    return Allowance(granted_at=clock.monotonic(), expires=timedelta(seconds=seconds), at_most=most)
 
 
 def test_a_worker_may_take_its_time_to_start_but_not_for_ever(watchdog: Watchdog, clock: ManualClock) -> None:
@@ -69,13 +70,17 @@ def test_a_worker_whose_jvm_does_not_answer_is_hung(watchdog: Watchdog, clock: M
     assert watchdog.fault(_after(clock, 2)) == KillReason(reason="its JVM has not answered for 60 s")
 
 
-def test_a_step_that_outlives_its_permit_ends_its_worker(watchdog: Watchdog, clock: ManualClock) -> None:
-    """This holds however well the JVM answers."""
-    watchdog.permitted(RUN, granted(100, clock))
-    watchdog.proof_of_life(_after(clock, 99))
-    assert watchdog.fault(clock.monotonic()) is None
-    watchdog.proof_of_life(_after(clock, 2))
-    assert watchdog.fault(clock.monotonic()) == KillReason(
+@pytest.mark.parametrize("jvm_answers", [True, False])
+def test_a_step_that_outlives_its_permit_ends_its_worker(
+    watchdog: Watchdog, clock: ManualClock, *, jvm_answers: bool
+) -> None:
+    """However well the JVM answers, or does not: what the run had to do in time is known."""
+    watchdog.proof_of_life(clock.monotonic())
+    watchdog.permitted(RUN, granted(60, clock))
+    assert watchdog.fault(_after(clock, 60)) is None
+    if jvm_answers:
+        watchdog.proof_of_life(clock.monotonic())
+    assert watchdog.fault(_after(clock, 1)) == KillReason(
         reason="the permit of run run-1 has expired", culprits=frozenset({RUN})
     )
 
@@ -134,19 +139,6 @@ def test_of_several_runs_those_that_outlived_their_permits_are_named(watchdog: W
         reason="the permit of run also-late and run late has expired",
         culprits=frozenset({RunId("late"), RunId("also-late")}),
     )
-
-
-def test_an_expired_permit_is_told_although_its_jvm_does_not_answer_either(
-    watchdog: Watchdog, clock: ManualClock
-) -> None:
-    """What the run had to do in time is known. What keeps the JVM from answering is not."""
-    watchdog.proof_of_life(clock.monotonic())
-    watchdog.permitted(RUN, granted(60, clock))
-
-    found = watchdog.fault(_after(clock, 61))
-
-    assert found is not None
-    assert found.culprits == {RUN}
 
 
 @pytest.mark.parametrize("release", [Watchdog.step_ended, Watchdog.run_ended])
@@ -244,16 +236,11 @@ def tripped(times: int = 3, *, at: float = 0.0) -> ProfileBreaker:
     return breaker
 
 
-def test_runs_go_on_until_so_many_workers_in_a_row_have_failed() -> None:
-    """One that fails is replaced, as before."""
-    assert (tripped(2).runs_at_once(0.0), tripped(2).holds(0.0)) == (None, None)
-    assert tripped(3).runs_at_once(0.0) == 0
-
-
-def test_after_a_pause_one_run_is_tried() -> None:
+def test_after_so_many_failures_in_a_row_runs_are_held_back_and_after_a_pause_one_is_tried() -> None:
     """It says why and when, for an operator."""
+    assert (tripped(2).runs_at_once(0.0), tripped(2).holds(0.0)) == (None, None)
     breaker = tripped(3)
-    assert (breaker.runs_at_once(MINUTE - 1), breaker.runs_at_once(MINUTE)) == (0, 1)
+    assert [breaker.runs_at_once(at) for at in (0.0, MINUTE - 1, MINUTE)] == [0, 0, 1]
     assert (
         breaker.holds(10.0)
         == "3 workers in a row could not work (no executor came): no run starts, and in 50s one is tried"
@@ -415,36 +402,25 @@ def test_as_many_workers_start_as_have_slots_for_the_runs_that_wait(waiting: int
 
 
 def test_what_is_starting_already_is_not_started_twice() -> None:
-    """Neither if it is asked for again, nor beside a worker that is kept at rest and is not up yet."""
+    """Neither if it is asked for again, nor beside a worker that is kept at rest and is not up yet. One that ended is
+    started again. One that is ready serves the runs that wait, until the control thread has said anew how many do.
+    """
     needed = need(at_rest=0, waiting=2)
     assert begun(needed) == ["worker-1"]
     assert begun(needed) == []
-    assert begun(need(at_rest=1, waiting=2), starting=1) == ["worker-1"]
-
-
-def test_workers_that_are_kept_start_without_a_need() -> None:
-    """They are warm when the first run comes."""
-    assert begun(need(at_rest=2)) == ["worker-1", "worker-2"]
-    assert begun(need(at_rest=3)) == NAMES
-
-
-def test_a_worker_that_is_ready_serves_the_runs_that_wait() -> None:
-    """Until the control thread has said it anew. It does not start a second one meanwhile."""
-    needed = need(at_rest=0, waiting=2)
+    needed.gone("worker-1")
     assert begun(needed) == ["worker-1"]
     needed.ready("worker-1")
     assert needed.is_over
     assert begun(needed) == []
     needed.runs_wait(1)
     assert begun(needed) == ["worker-1"]
+    assert begun(need(at_rest=1, waiting=2), starting=1) == ["worker-1"]
 
 
-def test_a_worker_that_has_ended_at_its_start_is_started_again() -> None:
-    """The runs still wait."""
-    needed = need(at_rest=0, waiting=1)
-    assert begun(needed) == ["worker-1"]
-    needed.gone("worker-1")
-    assert begun(needed) == ["worker-1"]
+def test_workers_that_are_kept_start_without_a_need() -> None:
+    """They are warm when the first run comes."""
+    assert begun(need(at_rest=2)) == ["worker-1", "worker-2"]
 
 
 def test_workers_rest_while_no_run_waits() -> None:
@@ -494,3 +470,30 @@ def test_a_pool_starts_its_workers_when_runs_wait_and_stops_them_when_none_came(
             assert not pool._workers
     finally:
         pool.close()
+
+
+@pytest.mark.long
+def test_a_pool_reports_why_its_workers_ended_and_not_that_it_was_closed(tmp_path: Path) -> None:
+    """An operator sees whether JVMs die, or whether the daemon ends them. A daemon that stops restarts nothing."""
+    ends: list[WorkerEnd] = []
+    pool = WorkerPool(
+        SparkProfile(formats=(), memory="512m", heartbeat="100ms"),
+        directory=tmp_path,
+        command=light_worker.COMMAND,
+        restarted=ends.append,
+    )
+
+    def up() -> None:
+        eventually(lambda: pool.capacity().slots > 0)
+
+    pool.start(lambda _event: None)
+    up()
+    os.kill(pool._workers[0].process.pid, signal.SIGKILL)
+    eventually(lambda: ends == [WorkerEnd.DIED])
+    up()
+    pool.evict("the lease is late")
+    eventually(lambda: ends == [WorkerEnd.DIED, WorkerEnd.EVICTED])
+    up()
+    pool.close()
+
+    assert ends == [WorkerEnd.DIED, WorkerEnd.EVICTED]

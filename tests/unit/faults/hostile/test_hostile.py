@@ -59,21 +59,29 @@ def shown(decision: str = "NotDue", reason: str = "", **other: Any) -> dict[str,
 
 
 @pytest.mark.parametrize("looks", list(Looks))
-@pytest.mark.parametrize("told", [{"failure": "it hangs"}, {"faults": ["it is damaged"]}])
-def test_a_hostile_table_in_trouble_looks_as_it_must(looks: Looks, told: dict[str, Any]) -> None:
+def test_a_hostile_table_in_trouble_looks_as_it_must(looks: Looks) -> None:
     """For any attack, a reported error or fault is a right answer."""
-    assert wrong_with(hostile(looks), shown(**told)) is None
+    assert wrong_with(hostile(looks), shown(failure="it hangs")) is None
+    assert wrong_with(hostile(looks), shown(faults=["it is damaged"])) is None
 
 
-def test_a_table_that_attacks_and_looks_healthy_is_found() -> None:
-    """A table without a fault is wrong, and so is one that only its mode holds back, or one that was never observed."""
-    assert wrong_with(hostile(Looks.FAILING), shown()) is not None
-    assert wrong_with(hostile(Looks.BLOCKED), shown()) is not None
-    assert wrong_with(hostile(Looks.BLOCKED), shown("WouldRun", "1 of 1 commits")) is not None
-    assert wrong_with(hostile(Looks.BLOCKED), shown("Blocked", "its plan names files outside of the table")) is None
-    assert wrong_with(hostile(Looks.SHOWN), shown()) is None
-    assert wrong_with(hostile(Looks.SHOWN), shown(observed_seconds_ago=None)) is not None
-    assert wrong_with(hostile(Looks.SHOWN), None) is not None
+@pytest.mark.parametrize(
+    ("looks", "status", "is_wrong"),
+    [
+        (Looks.FAILING, shown(), True),
+        (Looks.BLOCKED, shown(), True),
+        (Looks.BLOCKED, shown("WouldRun", "1 of 1 commits"), True),  # only its mode holds it back
+        (Looks.BLOCKED, shown("Blocked", "its plan names files outside of the table"), False),
+        (Looks.SHOWN, shown(), False),
+        (Looks.SHOWN, shown(observed_seconds_ago=None), True),
+        (Looks.SHOWN, None, True),
+    ],
+)
+def test_a_table_that_attacks_and_looks_healthy_is_found(
+    looks: Looks, status: dict[str, Any] | None, is_wrong: bool
+) -> None:
+    """So is one that was never observed."""
+    assert (wrong_with(hostile(looks), status) is not None) is is_wrong
 
 
 @pytest.mark.parametrize("letter", ["\x1b", "\x07", "\r", "\x85", "\u202e", "\u2028", "\ud800"])

@@ -15,7 +15,7 @@ from faults.formats.hudi.trial import TARGETS
 from faults.formats.registry import TRIALS
 from faults.injection.schedule import ScheduledFault, Victim
 from faults.trials.recovery import Recovery
-from faults.trials.report import line_of, name_of, report_of
+from faults.trials.report import name_of, report_of
 from faults.trials.rounds import Round
 from faults.trials.verdict import HARNESS_FAILED, VIOLATED, WHOLE, run_trial
 from lakewarden.demo.interruption import Interruption
@@ -47,32 +47,7 @@ ROUNDS = [a_round(1), a_round(2, reached=False, seconds=None), a_round(3, second
 
 
 def test_a_fault_counts_for_its_point_only_if_that_was_reached(tmp_path: Path) -> None:
-    """A fault without a recovery has no time."""
-    report = report_of(
-        ROUNDS,
-        table_format="hudi",
-        points=POINTS,
-        seed=7,
-        seconds=60,
-        violations=["rows: ..."],
-        writer=WriterTally(commits=9, failures=0),
-        runs={"clean": {"SUCCEEDED": 2}},
-        resumed=0,
-    )
-    report.write(tmp_path / "report.json")
-    told = json.loads((tmp_path / "report.json").read_text())
-    assert (told["rounds"], told["elsewhere"], told["violations"]) == (3, 1, ["rows: ..."])
-    assert told["kills"]["K4 executed"] == 2
-    assert sum(told["kills"].values()) == 2
-    assert told["by_victim"] == {"daemon": 1, "jvm": 2}
-    assert told["recovery_seconds"] == {"p50": 6.0, "max": 8.0}
-    assert told["heartbeat_wait_seconds"] == {"p50": 1.5, "max": 1.5}
-    assert told["writer"] == {"commits": 9, "failures": 0, "reasons": []}
-
-
-def test_the_seed_is_printed_with_what_was_found() -> None:
-    """So the trial can be repeated."""
-    console = Console(record=True, width=200)
+    """A fault without a recovery has no time. The seed is printed, so the trial can be repeated."""
     report = report_of(
         ROUNDS,
         table_format="hudi",
@@ -81,20 +56,21 @@ def test_the_seed_is_printed_with_what_was_found() -> None:
         seconds=60,
         violations=["rows: one is missing"],
         writer=WriterTally(commits=9, failures=0),
-        runs={},
+        runs={"clean": {"SUCCEEDED": 2}},
         resumed=0,
     )
+    report.write(tmp_path / "report.json")
+    told = json.loads((tmp_path / "report.json").read_text())
+    assert (told["rounds"], told["elsewhere"], told["violations"]) == (3, 1, ["rows: one is missing"])
+    assert told["kills"]["K4 executed"] == 2
+    assert sum(told["kills"].values()) == 2
+    assert told["by_victim"] == {"daemon": 1, "jvm": 2}
+    assert told["recovery_seconds"] == {"p50": 6.0, "max": 8.0}
+    assert told["heartbeat_wait_seconds"] == {"p50": 1.5, "max": 1.5}
+    assert told["writer"] == {"commits": 9, "failures": 0, "reasons": []}
+    console = Console(record=True, width=200)
     report.tell(console)
-    text = console.export_text()
-    assert "rows: one is missing" in text
-    assert "1 violations; the seed is 4711" in text
-
-
-def test_a_round_that_was_not_recovered_from_says_so() -> None:
-    """If the round was waited for, its line says so in capitals."""
-    assert "NOT RECOVERED YET" in line_of(ROUNDS[1], of=3)
-    assert "elsewhere" in line_of(ROUNDS[1], of=3)
-    assert "recovered after 4.0 s (1.5 s for a heartbeat)" in line_of(ROUNDS[0], of=3)
+    assert "1 violations; the seed is 4711" in console.export_text()
 
 
 @pytest.mark.parametrize("table_format", sorted(TRIALS))
@@ -140,14 +116,10 @@ def playing(told: Told) -> Callable[[Path, Console, Interruption], Told]:
     return run
 
 
-def test_where_nothing_was_found_nothing_is_kept(folders: Path) -> None:
+def test_a_folder_with_all_the_evidence_is_kept_only_of_a_violation(folders: Path) -> None:
     """The report is kept if one was asked for."""
     assert run_trial(1, folders / "report.json", playing(Told())) == WHOLE
     assert [path.name for path in folders.iterdir()] == ["report.json"]
-
-
-def test_a_violation_keeps_its_folder(folders: Path) -> None:
-    """The folder has all the evidence."""
     assert run_trial(1, None, playing(Told(["rows"]))) == VIOLATED
     assert list(folders.glob("*/evidence"))
 

@@ -31,17 +31,13 @@ def test_the_policies_are_a_valid_configuration(tmp_path: Path, kind: TableType,
     load(tmp_path / "lakewarden.yaml")
 
 
-def test_log_files_are_merged_only_where_there_are_any() -> None:
+def test_only_what_the_format_supports_and_the_table_can_have_is_asked_for() -> None:
     """Compaction and log compaction have no meaning on a copy-on-write table."""
     of_mor = policies(TableType.MOR, WriterKind.UPSERT, SHOWN).keys()
     of_cow = policies(TableType.COW, WriterKind.UPSERT, SHOWN).keys()
 
     assert of_mor - of_cow == {"compaction", "log_compaction"}
     assert of_cow >= {"clustering", "clean", "archive", "rollback"}
-
-
-def test_what_the_format_does_not_support_is_not_asked_for() -> None:
-    """The suite grows with the format."""
     assert policies(TableType.MOR, WriterKind.UPSERT, [Service.CLEAN]).keys() == {"clean"}
 
 
@@ -78,29 +74,19 @@ def test_only_the_heartbeat_of_the_write_into_the_partition_is_aged(tmp_path: Pa
 # The records of a streaming query can be removed, as a crash at the wrong moment removes them.
 
 
-def test_the_newest_micro_batch_is_forgotten_with_its_checksum(tmp_path: Path) -> None:
-    """The newest is found by number, not by name: 10 is newer than 9."""
+def test_the_newest_micro_batch_is_forgotten_and_was_sent_again_when_it_is_remembered_again(tmp_path: Path) -> None:
+    """With its checksum. The newest is found by number, not by name. A query without any commit has sent nothing."""
     log = tmp_path / "checkpoint" / "commits"
     log.mkdir(parents=True)
+    assert forget_last_micro_batch(tmp_path) is None
+    assert not was_sent_again(tmp_path, None)
     for number in (8, 9, 10):
         (log / str(number)).touch()
         (log / f".{number}.crc").touch()
 
     assert forget_last_micro_batch(tmp_path) == 10
-
+    assert not was_sent_again(tmp_path, 10)
     assert sorted(path.name for path in log.iterdir()) == [".8.crc", ".9.crc", "8", "9"]
 
-
-def test_a_forgotten_micro_batch_was_sent_again_when_it_is_remembered_again(tmp_path: Path) -> None:
-    """A query without any commit has sent nothing again."""
-    log = tmp_path / "checkpoint" / "commits"
-    log.mkdir(parents=True)
-    assert forget_last_micro_batch(tmp_path) is None
-    assert not was_sent_again(tmp_path, None)
-
-    (log / "3").touch()
-    assert forget_last_micro_batch(tmp_path) == 3
-    assert not was_sent_again(tmp_path, 3)
-
-    (log / "3").touch()
-    assert was_sent_again(tmp_path, 3)
+    (log / "10").touch()
+    assert was_sent_again(tmp_path, 10)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.executors.application import ClusterApplication, ClusterKind
+from lakewarden.executors.application import ClusterApplication
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Step
 from lakewarden.service.model.run import ExecutorNames, RunState
@@ -20,7 +20,6 @@ from tests.support.doubles.callers_thread import CallersThread
 from tests.support.pool.poison import a_dead_process
 
 APPLICATION = ClusterApplication(
-    kind=ClusterKind.STANDALONE,
     master="spark://127.0.0.1:7077",
     application="app-20261124040607-0000",
     web_ui=None,

@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from lakewarden.executors.application import ClusterApplication, ClusterKind
+from lakewarden.executors.application import ClusterApplication
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.ownership.executor_deaths import end_application, said_by_cluster
 from lakewarden.service.rules.executor_death import ClusterWord
 from tests.support.serving import Handler, serving
 
 APPLICATION = ClusterApplication(
-    kind=ClusterKind.STANDALONE,
     master="spark://127.0.0.1:7077",
     application="app-20261124040607-0000",
     web_ui="http://127.0.0.1:8080",

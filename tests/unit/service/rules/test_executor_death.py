@@ -7,11 +7,10 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.executors.application import ClusterApplication, ClusterKind
+from lakewarden.executors.application import ClusterApplication
 from lakewarden.service.rules.executor_death import ClusterAnswer, ClusterWord, DeathEvidence, judged_death
 
 APPLICATION = ClusterApplication(
-    kind=ClusterKind.STANDALONE,
     master="spark://master:7077",
     application="app-20261124040607-0000",
     web_ui="http://master:8080",

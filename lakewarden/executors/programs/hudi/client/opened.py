@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lakewarden.executors import points
 from lakewarden.executors.contract import Assignment, Plan, Program, Steps
@@ -106,106 +106,6 @@ def plan_of(instant: Instant) -> Plan:
     )
 
 
-def compacted_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
-    """Return the files that a pending compaction or log compaction merges. Raises TemporaryError if its plan is
-    unreadable.
-    """
-    return _files(assignment, instant, storage, plans.compaction_plan)
-
-
-def clustered_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
-    """Return the files that a pending clustering rewrites. Raises TemporaryError if its plan is unreadable."""
-    return _files(assignment, instant, storage, plans.clustering_plan)
-
-
-def clean_size(assignment: Assignment, instant: str, storage: Storage) -> plans.Cleaned:
-    """Return how much a pending clean deletes. Raises TemporaryError if its plan is unreadable."""
-    return _requested(assignment, instant, Action.CLEAN, storage, plans.clean_size)
-
-
-def clean_plan(assignment: Assignment, instant: str, storage: Storage) -> Plan:
-    """Return a pending clean's plan as it is reported to the daemon. Raises TemporaryError if it is unreadable."""
-    size = clean_size(assignment, instant, storage)
-    return Plan(
-        instant=instant,
-        file_groups=size.file_groups,
-        files_to_delete=size.files,
-        partitions_to_delete=size.partitions,
-    )
-
-
-def clean_paths(assignment: Assignment, instant: str, storage: Storage) -> Sequence[str]:
-    """Return where the files are that a pending clean deletes. Raises TemporaryError if its plan is unreadable."""
-    files = _requested(
-        assignment,
-        instant,
-        Action.CLEAN,
-        storage,
-        lambda chunks: [file for chunk in chunks for file in plans.clean_plan(chunk).files],
-    )
-    return [f"{assignment.location}/{file.partition}".rstrip("/") + f"/{file.name}" for file in files]
-
-
-def retained_by(assignment: Assignment, clean: str, storage: Storage) -> str | None:
-    """Return from which commit on a pending clean leaves everything (`earliestInstantToRetain`). None if it counts
-    versions of files, and so does not say it. Raises TemporaryError if its plan is unreadable.
-    """
-    return _requested(
-        assignment,
-        clean,
-        Action.CLEAN,
-        storage,
-        lambda chunks: plans.retained(first(chunks, "earliestInstantToRetain")),
-    )
-
-
-def planned_indexes(assignment: Assignment, instant: str, storage: Storage) -> tuple[str, ...]:
-    """Return the partitions of the metadata table that a pending indexing builds (`HoodieIndexPlan`). Raises
-    TemporaryError if its plan is unreadable.
-    """
-    return _requested(
-        assignment,
-        instant,
-        Action.INDEXING,
-        storage,
-        lambda chunks: tuple(name for chunk in chunks for name in plans.planned_indexes(chunk)),
-    )
-
-
-def rollback_target(assignment: Assignment, instant: str, storage: Storage) -> plans.RollbackTarget:
-    """Return what a rollback undoes, pending or completed. Raises TemporaryError if its plan is unreadable."""
-    return _requested(
-        assignment,
-        instant,
-        Action.ROLLBACK,
-        storage,
-        lambda chunks: plans.rollback_target(first(chunks, "instantToRollback")),
-    )
-
-
-def _files(
-    assignment: Assignment,
-    instant: Instant,
-    storage: Storage,
-    decode: Callable[[Mapping[str, Any]], plans.HudiPlan | None],
-) -> frozenset[DataFile]:
-    action = Action(instant.action)
-    plan = _requested(assignment, instant.time, action, storage, lambda chunks: merged(chunks, decode))
-    return frozenset() if plan is None else plan.files
-
-
-def _requested(
-    assignment: Assignment, instant: str, action: Action, storage: Storage, what: Callable[[Chunks], _T]
-) -> _T:
-    """Return what `what` finds in the plan of an instant."""
-    folder = read_table_properties(assignment.location, storage).timeline_folder
-    name = file_name(InstantFile(time=instant, action=action, state=State.REQUESTED))
-    try:
-        return what(read_chunks(storage, f"{folder}/{name}"))
-    except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
-        raise TemporaryError(f"{name} cannot be read: {error}") from error
-
-
 _UNTIL_A_GAP = timedelta(seconds=10)
 _BEGUN_UNDER_THE_LOCK = 9
 """From this table version on all writers make their first file under the table's lock (read: 1.1.1 and 1.2.0). A writer
@@ -237,6 +137,50 @@ class OpenTable:
     def properties(self) -> TableProperties:
         """Return what `hoodie.properties` says now. Raises as `read_table_properties` does."""
         return read_table_properties(self.assignment.location, self.storage)
+
+    def files_of(self, rewrite: Instant) -> frozenset[DataFile]:
+        """Return the files that a pending rewrite reads. Raises as `read_plan` does."""
+        clusters = rewrite.stands_for is Service.CLUSTERING
+        decode: Callable[[Mapping[str, Any]], plans.HudiPlan | None]
+        decode = plans.clustering_plan if clusters else plans.compaction_plan
+        plan = self.read_plan(rewrite.time, Action(rewrite.action), lambda chunks: merged(chunks, decode))
+        return frozenset() if plan is None else plan.files
+
+    def clean_size(self, clean: str) -> plans.Cleaned:
+        """Return how much a pending clean deletes. Raises as `read_plan` does."""
+        return self.read_plan(clean, Action.CLEAN, plans.clean_size)
+
+    def clean_paths(self, clean: str) -> Iterator[str]:
+        """Yield where the files are that a pending clean deletes. Raises as `read_plan` does."""
+        files = self.read_plan(
+            clean,
+            Action.CLEAN,
+            lambda chunks: [file for chunk in chunks for file in plans.clean_plan(chunk).files],
+        )
+        for file in files:
+            yield f"{self.assignment.location}/{file.partition}".rstrip("/") + f"/{file.name}"
+
+    def retained_by(self, clean: str) -> str | None:
+        """Return from which commit on a pending clean leaves everything (`earliestInstantToRetain`). None if it counts
+        versions of files, and so does not say it. Raises as `read_plan` does.
+        """
+        return self.read_plan(
+            clean, Action.CLEAN, lambda chunks: plans.retained(first(chunks, "earliestInstantToRetain"))
+        )
+
+    def rollback_target(self, rollback: str) -> plans.RollbackTarget:
+        """Return what a rollback undoes, pending or completed. Raises as `read_plan` does."""
+        return self.read_plan(
+            rollback, Action.ROLLBACK, lambda chunks: plans.rollback_target(first(chunks, "instantToRollback"))
+        )
+
+    def read_plan(self, instant: str, action: Action, what: Callable[[Chunks], _T]) -> _T:
+        """Return what `what` finds in the plan of an instant. Raises TemporaryError if it is unreadable."""
+        name = file_name(InstantFile(time=instant, action=action, state=State.REQUESTED))
+        try:
+            return what(read_chunks(self.storage, f"{self.properties().timeline_folder}/{name}"))
+        except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
+            raise TemporaryError(f"{name} cannot be read: {error}") from error
 
     def whole_timeline(self, properties: TableProperties) -> Sequence[InstantFiles]:
         """Return the active timeline as it is now. It must hold everything that the run has observed before. Raises as
@@ -390,18 +334,29 @@ def _index_switches(assignment: Assignment, options: HudiTableOptions, storage: 
     return switches(indexes)
 
 
+class ProgramSteps(Generic[_Options]):
+    """The three steps on an open table. Of most services nothing can be done without a commit."""
+
+    def __init__(self, table: OpenTable, options: _Options) -> None:
+        self._table = table
+        self._options = options
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: the execution is joined with the commit."""
+
+
 def program(
     steps: Callable[[OpenTable, _Options], Steps],
     options: type[_Options],
     *,
-    settings: Callable[[_Options], Mapping[str, str]] = lambda _options: {},
+    settings: Callable[[_Options, Assignment], Mapping[str, str]] = lambda _options, _assignment: {},
 ) -> Callable[..., Program]:
     """Return the program that takes these steps on an open table, with the service's own `hoodie.*` settings."""
 
     @contextlib.contextmanager
     def opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
         given = options.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service=settings(given), clock=clock) as table:
+        with open_table(session, assignment, storage, service=settings(given, assignment), clock=clock) as table:
             yield steps(table, given)
 
     return partial(Bracket, opened=opened)

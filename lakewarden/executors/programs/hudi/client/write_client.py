@@ -58,19 +58,24 @@ class HudiClient:
         the table's indexes. Raises Py4JJavaError.
         """
         self.session = session
-        self._jvm = session._jvm  # noqa: SLF001 - pyspark's own access to py4j
+        self.jvm = session._jvm  # noqa: SLF001 - pyspark's own access to py4j
         self.location = location
         self._spark = session.sparkContext
         context = self._spark._jsc  # noqa: SLF001
-        hudi = self._jvm.org.apache.hudi
-        storage = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(context.hadoopConfiguration())
+        self.hudi = hudi = self.jvm.org.apache.hudi
+        configuration = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(context.hadoopConfiguration())
         self._meta = (
             hudi.common.table.HoodieTableMetaClient.builder()
-            .setConf(storage)
+            .setConf(configuration)
             .setBasePath(location)
             .setLoadActiveTimelineOnLoad(True)
             .build()
         )
+        self.base = str(self._meta.getBasePath().toString())
+        """The table's path as Hudi spells it in what it lists."""
+        self.storage = self._meta.getStorage()
+        """Hudi's own access to the table's storage (`HoodieStorage`)."""
+        self._kept = contextlib.ExitStack()
         properties = {str(key): str(value) for key, value in dict(self._meta.getTableConfig().getProps()).items()}
         self.table_version = int(properties["hoodie.table.version"])
         settings = config.client_settings(properties, options=options, service=service, indexes=indexes)
@@ -88,26 +93,6 @@ class HudiClient:
             )
         self.java = hudi.client.SparkRDDWriteClient(hudi.client.common.HoodieSparkEngineContext(context), write_config)
 
-    @property
-    def jvm(self) -> Any:
-        """Return the session's JVM."""
-        return self._jvm
-
-    @property
-    def hudi(self) -> Any:
-        """Return Hudi's Java packages."""
-        return self._jvm.org.apache.hudi
-
-    @property
-    def base(self) -> str:
-        """Return the table's path as Hudi spells it in what it lists."""
-        return str(self._meta.getBasePath().toString())
-
-    @property
-    def storage(self) -> Any:
-        """Return Hudi's own access to the table's storage (`HoodieStorage`)."""
-        return self._meta.getStorage()
-
     def path(self, path: str) -> Any:
         """Return a path as Hudi represents it (`StoragePath`)."""
         return self.hudi.storage.StoragePath(path)
@@ -115,21 +100,20 @@ class HudiClient:
     @property
     def zone(self) -> tzinfo:
         """Return the zone in which Hudi stamps instants here: the JVM's."""
-        return ZoneInfo(str(self._jvm.java.util.TimeZone.getDefault().getID()))
+        return ZoneInfo(str(self.jvm.java.util.TimeZone.getDefault().getID()))
 
     def schedule(self, kind: str, *, extra_metadata: Mapping[str, str]) -> str | None:
         """Put a plan of the `TableServiceType` `kind` on the timeline; None if Hudi finds nothing to plan."""
-        option = self._jvm.org.apache.hudi.common.util.Option
-        service = getattr(self._jvm.org.apache.hudi.common.model.TableServiceType, kind)
-        instant = self.java.scheduleTableService(option.of(self._java_map(extra_metadata)), service)
+        service = getattr(self.hudi.common.model.TableServiceType, kind)
+        instant = self.java.scheduleTableService(self._option(self._java_map(extra_metadata)), service)
         return str(instant.get()) if instant.isPresent() else None
 
     def schedule_clean(self, *, extra_metadata: Mapping[str, str]) -> str | None:
         """Do what `schedule` does for a clean, and sign the plan. Hudi's own call (`scheduleCleaning`, 1.2.0) makes the
         same calls, and drops the extra metadata.
         """
-        table, option = self.table(), self._jvm.org.apache.hudi.common.util.Option
-        plan = table.createCleanerPlan(self.java.getEngineContext(), option.of(self._java_map(extra_metadata)))
+        table = self.table()
+        plan = table.createCleanerPlan(self.java.getEngineContext(), self._option(self._java_map(extra_metadata)))
         if plan.isEmpty():
             return None
         with self.locked():
@@ -153,7 +137,7 @@ class HudiClient:
 
     def leave_failed_writes_alone(self) -> None:
         """Let a clean undo no write (`HoodieFailedWritesCleaningPolicy` NEVER)."""
-        key = self._jvm.org.apache.hudi.config.HoodieCleanConfig.FAILED_WRITES_CLEANER_POLICY
+        key = self.hudi.config.HoodieCleanConfig.FAILED_WRITES_CLEANER_POLICY
         self.java.getConfig().setValue(key, "NEVER")
 
     def retain_commits(self, commits: int) -> None:
@@ -165,13 +149,16 @@ class HudiClient:
         settings.setValue("hoodie.clean.commits.retained", str(commits))
         settings.setValue("hoodie.clean.trigger.max.commits", "0")
 
-    def none(self) -> Any:
-        """Return Hudi's empty Option."""
-        return self._jvm.org.apache.hudi.common.util.Option.empty()
+    def _none(self) -> Any:
+        return self.hudi.common.util.Option.empty()
+
+    def _option(self, value: Any) -> Any:
+        return self.hudi.common.util.Option.of(value)
 
     def keep(self, statuses: Any) -> None:
-        """Keep an RDD's partitions, so that forcing it now and committing it later compute it once."""
-        statuses.persist(self._jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK_SER())
+        """Keep an RDD's partitions until the end, so that forcing it now and committing it later compute it once."""
+        statuses.persist(self.jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK_SER())
+        self._kept.callback(statuses.unpersist)
 
     def withdraw(self, instant: str) -> bool:
         """Remove the plan of `instant` under the table's lock. Do nothing and return False if the plan is gone or its
@@ -226,12 +213,12 @@ class HudiClient:
         emptied = sum(bool(named.containsKey(folder)) for folder in each(folders.iterator()))
         plan.setPartitionsToBeDeleted(self.java_list([]))
         plan.setExtraMetadata(self._java_map({**dict(plan.getExtraMetadata() or {}), EMPTIED_KEY: str(emptied)}))
-        timeline.saveToCleanRequested(requested, self._jvm.org.apache.hudi.common.util.Option.of(plan))
+        timeline.saveToCleanRequested(requested, self._option(plan))
         return True
 
     def newest_of(self, files: Iterable[DataFile]) -> frozenset[DataFile]:
         """Return those of the files that a reader of the table as it is now would read."""
-        view, join = self.table().getSliceView(), self._jvm.org.apache.hudi.common.util.StringUtils.join
+        view, join = self.table().getSliceView(), self.hudi.common.util.StringUtils.join
         to_delete: dict[str, set[str]] = {}
         for file in files:
             to_delete.setdefault(file.partition, set()).add(file.name)
@@ -246,11 +233,11 @@ class HudiClient:
     def locked(self) -> Iterator[None]:
         """Hold the table's lock. Hudi's own calls that take it must not be made within."""
         transactions = self.java.getTransactionManager()
-        transactions.beginStateChange(self.none(), self.none())
+        transactions.beginStateChange(self._none(), self._none())
         try:
             yield
         finally:
-            transactions.endStateChange(self.none())
+            transactions.endStateChange(self._none())
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -262,14 +249,14 @@ class HudiClient:
         """
         settings = self.java.getConfig()
         provider = str(settings.getString(_LOCK_PROVIDER))
-        lock = self._jvm.org.apache.hudi.client.transaction.TransactionManager(settings, self._meta.getStorage())
-        lock.beginStateChange(self.none(), self.none())
+        lock = self.hudi.client.transaction.TransactionManager(settings, self.storage)
+        lock.beginStateChange(self._none(), self._none())
         try:
             settings.setValue(_LOCK_PROVIDER, _NO_LOCK)
             yield
         finally:
             settings.setValue(_LOCK_PROVIDER, provider)
-            lock.endStateChange(self.none())
+            lock.endStateChange(self._none())
             lock.close()
 
     def savepoint(self, commit: str, *, user: str, comment: str) -> None:
@@ -304,7 +291,7 @@ class HudiClient:
 
     def note(self, mark: str, text: str) -> None:
         """Write a file of ours beside the table, below HOME, and replace what was there."""
-        written = self._meta.getStorage().create(self._marked(mark), _ANEW)
+        written = self.storage.create(self._marked(mark), _ANEW)
         written.write(bytearray(text.encode()))
         written.close()
 
@@ -312,10 +299,10 @@ class HudiClient:
         self.note(MARK, commit)
 
     def _unmark(self) -> None:
-        self._meta.getStorage().deleteFile(self._marked(MARK))
+        self.storage.deleteFile(self._marked(MARK))
 
     def _marked(self, mark: str) -> Any:
-        return self.hudi.storage.StoragePath(self._meta.getBasePath(), f"{HOME}/{mark}")
+        return self.path(f"{self.base}/{HOME}/{mark}")
 
     def archive(self, *, keep: int) -> int:
         """Archive until `keep` commits are left, and return how many instants were archived. To be called under the
@@ -326,7 +313,7 @@ class HudiClient:
         settings.setValue("hoodie.keep.max.commits", str(keep))  # so that it archives even a single one
         table = self.table()
         layout = table.getMetaClient().getTimelineLayoutVersion()
-        archivers = self._jvm.org.apache.hudi.client.timeline.TimelineArchivers
+        archivers = self.hudi.client.timeline.TimelineArchivers
         archiver = archivers.getInstance(layout, settings, table)
         # The archiver has read it. Its writer insists on a greater one.
         settings.setValue("hoodie.keep.max.commits", str(keep + 1))
@@ -348,8 +335,8 @@ class HudiClient:
                 files[str(instant.requestedTime())].append(instant)
         action = self.hudi.common.table.timeline.ActiveAction
         moved = self.java_list(action.fromInstants(self.java_list(instants)) for instants in files.values() if instants)
-        writer = self._jvm.org.apache.hudi.client.timeline.versioning.v2.LSMTimelineWriter
-        writer.getInstance(self.java.getConfig(), self.table()).write(moved, self.none(), self.none())
+        writer = self.hudi.client.timeline.versioning.v2.LSMTimelineWriter
+        writer.getInstance(self.java.getConfig(), self.table()).write(moved, self._none(), self._none())
         for instants in files.values():
             for instant in sorted(
                 instants, key=lambda state: bool(state.isCompleted())
@@ -431,7 +418,7 @@ class HudiClient:
 
     def complete(self, call: str, instant: str, written: Any) -> None:
         """Commit what `write` has returned, by `commitCompaction` or `commitLogCompaction`."""
-        table = self._jvm.org.apache.hudi.common.util.Option.of(self._committing())
+        table = self._option(self._committing())
         with left_for_the_commit(self.java.getConfig()):
             getattr(self.java, call)(instant, written, table)
 
@@ -475,13 +462,13 @@ class HudiClient:
             timeline.transitionLogCompactionRequestedToInflight(plan)
         else:
             begin = self.hudi.common.util.ClusteringUtils.transitionClusteringOrReplaceRequestedToInflight
-            begin(plan, self.none(), timeline)
+            begin(plan, self._none(), timeline)
         metadata = kinds.HoodieCommitMetadata() if of_logs else kinds.HoodieReplaceCommitMetadata()
         metadata.setOperationType(kinds.WriteOperationType.LOG_COMPACT if of_logs else kinds.WriteOperationType.CLUSTER)
         for key, value in {**extra_metadata, "schema": self._schema()}.items():
             metadata.addMetadata(key, value)
         self.java.getConfig().setValue(_CONFLICTS, _SIMPLE)  # it changes nothing, and so conflicts with no write
-        self._call("setPendingInflightAndRequestedInstants", self._jvm.java.util.HashSet())
+        self._call("setPendingInflightAndRequestedInstants", self.jvm.java.util.HashSet())
         with left_for_the_commit(self.java.getConfig()):
             if of_logs:
                 self._call("completeLogCompaction", metadata, self._committing(), instant, none)
@@ -533,7 +520,7 @@ class HudiClient:
         methods = service.getClass().getSuperclass().getDeclaredMethods()
         [method] = [method for method in methods if method.getName() == name]
         method.setAccessible(True)
-        given = self._spark._gateway.new_array(self._jvm.java.lang.Object, len(arguments))  # noqa: SLF001
+        given = self._spark._gateway.new_array(self.jvm.java.lang.Object, len(arguments))  # noqa: SLF001
         for place, argument in enumerate(arguments):
             given[place] = argument
         method.invoke(service, given)
@@ -570,15 +557,15 @@ class HudiClient:
 
     def remove_heartbeat(self, instant: str) -> None:
         """Remove the heartbeat file, if there is one, of an instant that is not worked on any more."""
-        heartbeats = self._jvm.org.apache.hudi.client.heartbeat.HeartbeatUtils
-        heartbeats.deleteHeartbeatFile(self._meta.getStorage(), self.location, instant)
+        heartbeats = self.hudi.client.heartbeat.HeartbeatUtils
+        heartbeats.deleteHeartbeatFile(self.storage, self.location, instant)
 
     def delete_partitions(self, partitions: Sequence[str], instant: str, *, extra_metadata: Mapping[str, str]) -> None:
         """Commit, as the `replacecommit` that was begun at `instant`, that these partitions are empty. Their files stay
         until a clean.
         """
         result = self.java.deletePartitions(self.java_list(partitions), instant)
-        extra = self._jvm.org.apache.hudi.common.util.Option.of(self._java_map(extra_metadata))
+        extra = self._option(self._java_map(extra_metadata))
         replaced = result.getPartitionToReplaceFileIds()
         self.java.commit(instant, result.getWriteStatuses(), extra, "replacecommit", replaced)
 
@@ -624,15 +611,16 @@ class HudiClient:
         self.java.getTableServiceClient().getHeartbeatClient().stop(instant)
 
     def close(self) -> None:
-        """Stop everything that the client has started."""
-        self.java.close()
+        """Stop everything that the client has started, and free what it has kept."""
+        with contextlib.closing(self.java):
+            self._kept.close()
 
     @contextlib.contextmanager
     def _listing(self) -> Iterator[Any]:
         """Open Hudi's own listing of the table's files (`HoodieTableMetadata`)."""
         settings = self.java.getConfig().getMetadataConfig()
         made = self._meta.getTableFormat().getMetadataFactory()
-        listing = made.create(self.java.getEngineContext(), self._meta.getStorage(), settings, self.location)
+        listing = made.create(self.java.getEngineContext(), self.storage, settings, self.location)
         try:
             yield listing
         finally:
@@ -644,7 +632,7 @@ class HudiClient:
 
     def table(self) -> Any:
         """Return Hudi's own view of the table, as it is now."""
-        spark_table = self._jvm.org.apache.hudi.table.HoodieSparkTable
+        spark_table = self.hudi.table.HoodieSparkTable
         return spark_table.create(self.java.getConfig(), self.java.getEngineContext())
 
     def columns(self) -> frozenset[str]:
@@ -672,18 +660,18 @@ class HudiClient:
 
     def _schema(self) -> str:
         """Return the table's schema as Avro JSON, by the name that Hudi 1.2 has for it."""
-        resolver = self._jvm.org.apache.hudi.common.table.TableSchemaResolver(self._meta)
+        resolver = self.hudi.common.table.TableSchemaResolver(self._meta)
         return str(resolver.getTableSchema(_NO_META_FIELDS).toString())
 
     def java_list(self, entries: Iterable[Any]) -> Any:
         """Return a `java.util.List`."""
-        java_list = self._jvm.java.util.ArrayList()
+        java_list = self.jvm.java.util.ArrayList()
         for entry in entries:
             java_list.add(entry)
         return java_list
 
     def _java_map(self, entries: Mapping[str, str]) -> Any:
-        java_map = self._jvm.java.util.HashMap()
+        java_map = self.jvm.java.util.HashMap()
         for key, value in entries.items():
             java_map.put(key, value)
         return java_map

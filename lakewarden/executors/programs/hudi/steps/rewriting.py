@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from lakewarden.executors.contract import Plan
-from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import (
     OpenTable,
-    compacted_files,
+    ProgramSteps,
     pending_plan,
     plan_of,
-    rollback_target,
 )
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.executors.programs.hudi.steps.listings import AT_ONCE, Listings
@@ -29,6 +27,7 @@ from lakewarden.planners.formats.hudi.metadata.plans import GIVEN_UP_KEY, RUN_KE
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, Step
 from lakewarden.planners.model.view import TableView
+from lakewarden.planners.settings import Settings
 
 # Writes that are rolled back after a rewrite was planned, as by `CALL rollback_to_instant`, and columns changed since.
 #
@@ -89,7 +88,7 @@ def require_not_undone(table: OpenTable, view: TableView, plan: str, writes: Col
             f"columns were changed at {changed}, since plan {plan} was made: a new plan is made with them"
         )
     for rollback in rollbacks_since(view, plan):
-        undone = rollback_target(table.assignment, rollback.time, table.storage).time
+        undone = table.rollback_target(rollback.time).time
         if undone in writes:
             how = "is being" if rollback.pending else "was"
             raise UndoneError(
@@ -117,6 +116,7 @@ def reading(table: OpenTable, plan: str, writes: Collection[str]) -> Iterator[No
 
 
 _LONGEST_REASON = 300
+_Options = TypeVar("_Options", bound=Settings)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,12 +129,13 @@ class Calls:
     commit: str
 
 
-class RewriteSteps(ABC):
+class RewriteSteps(ProgramSteps[_Options]):
     """The three steps: plan, write the new files without committing them, commit them."""
 
-    def __init__(self, table: OpenTable, calls: Calls) -> None:
-        self._table = table
-        self._calls = calls
+    calls: Calls
+
+    def __init__(self, table: OpenTable, options: _Options) -> None:
+        super().__init__(table, options)
         self._written: Any = None
         self._statuses: Any = None
         self._files: Collection[DataFile] = ()
@@ -155,12 +156,12 @@ class RewriteSteps(ABC):
         """
         self._table.before_a_commit()
         view = self._table.view()
-        pending = pending_plan(view, self._calls.service, plan.on_timeline)
-        self._files = compacted_files(self._table.assignment, pending, self._table.storage)
+        pending = pending_plan(view, self.calls.service, plan.on_timeline)
+        self._files = self._table.files_of(pending)
         self._judge(view, pending.time, self._files)
         self._may_have_read = completed_writes(view)
         with translated(Step.EXECUTE):
-            self._written = self._table.client.write(self._calls.execute, plan.on_timeline)
+            self._written = self._table.client.write(self.calls.execute, plan.on_timeline)
             self._statuses = self._written.getWriteStatuses()
             self._table.client.keep(self._statuses)
             self._file_groups = written_whole(self._statuses)
@@ -174,7 +175,7 @@ class RewriteSteps(ABC):
         self._table.stand_still_while_times_repeat()
         self._table.before_a_commit()
         with translated(Step.COMMIT):
-            client.complete(self._calls.commit, plan.on_timeline, self._written)
+            client.complete(self.calls.commit, plan.on_timeline, self._written)
         return {
             "file_groups": self._file_groups,
             "files_rewritten": len(self._files),
@@ -185,24 +186,14 @@ class RewriteSteps(ABC):
         """Refuse a plan with these files that must not be executed."""
         require_not_undone(self._table, view, instant, writes_named_by(files))
 
-    @abstractmethod
-    def abort(self) -> None:
-        """Leave the plan, or withdraw it, so that neither it nor our heartbeat blocks another client."""
-
-    def release(self) -> None:
-        """Free what the run holds in the JVM."""
-        if self._statuses is not None:
-            with on_the_way_out("free what was written"):
-                self._statuses.unpersist()
-
     def _schedule(self) -> str | None:
         with translated(Step.PLAN):
             signature = {RUN_KEY: self._table.assignment.run}
-            return self._table.client.schedule(self._calls.schedule, extra_metadata=signature)
+            return self._table.client.schedule(self.calls.schedule, extra_metadata=signature)
 
     def _pending(self, instant: str) -> Instant:
         """Return the plan as the timeline shows it. Raises TemporaryError if it is not pending there."""
-        return pending_plan(self._table.view(), self._calls.service, instant)
+        return pending_plan(self._table.view(), self.calls.service, instant)
 
 
 def written_whole(statuses: Any) -> int:
@@ -224,18 +215,6 @@ def written_whole(statuses: Any) -> int:
             f"nothing was committed: {why.splitlines()[0][:_LONGEST_REASON]}"
         )
     return written
-
-
-_Steps = TypeVar("_Steps", bound=RewriteSteps)
-
-
-@contextlib.contextmanager
-def rewriting(steps: _Steps) -> Iterator[_Steps]:
-    """Free what the steps hold in any case."""
-    try:
-        yield steps
-    finally:
-        steps.release()
 
 
 # How a plan of ours ends that is not executed, and that writers may have found on the timeline.

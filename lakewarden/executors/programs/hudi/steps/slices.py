@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.opened import OpenTable, clean_plan, clustered_files
+from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.planners.formats.hudi.backlog.neglected import (
     FILES_AT_A_TIME,
     Bisection,
@@ -69,7 +69,7 @@ def _schedule(table: OpenTable) -> str | None:
 
 
 def _fits(table: OpenTable, instant: str, most: int) -> bool:
-    files = clean_plan(table.assignment, instant, table.storage).files_to_delete or 0
+    files = table.clean_size(instant).files
     if files > most:
         return False
     share, there = table.assignment.largest_share, table.files_if_asked(files)
@@ -190,7 +190,7 @@ def written_past(table: OpenTable, plan: Instant, view: TableView) -> tuple[tupl
     as well, then those that did not. The clustering would lose the rows of the latter. Raises TemporaryError if one is
     unreadable.
     """
-    planned = {_group(file) for file in clustered_files(table.assignment, plan, table.storage)}
+    planned = {_group(file) for file in table.files_of(plan)}
     met = [(time, wrote) for time, wrote in _since(table, plan, view) if _met(wrote, planned)]
     both = tuple(time for time, wrote in met if plan.time in wrote.logs.slices)
     return both, tuple(time for time, _ in met if time not in both)

@@ -63,7 +63,7 @@ def commit_of(table: OpenTable, base: Any, updated: Any) -> Callable[[], None]:
 
 
 def _private(operations: Any, name: str) -> Any:
-    """Return the value of a field. The version of the bundle is pinned (`executors/worker/spark_versions.py`)."""
+    """Return the value of a field. The version of the bundle is pinned (`on_spark.py`)."""
     field = operations.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field.get(operations)

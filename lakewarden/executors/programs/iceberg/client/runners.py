@@ -1,7 +1,7 @@
 """Iceberg's own rewriters, one for each way to rewrite a file group.
 
 Iceberg's actions plan, write and commit in one call. Their parts are not public, so the constructors are called by
-reflection. The version of the bundle is pinned (`executors/worker/spark_versions.py`).
+reflection. The version of the bundle is pinned (`on_spark.py`).
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class RestCatalog(CatalogSettings):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Return the further jars that Spark needs for the catalog, by their words in `SparkLine.clients`."""
+        """Return the further jars that Spark needs for the catalog, by their words in `OnSpark.clients`."""
         return frozenset({"aws"} if self.sigv4 is not None or self.access is Access.VENDED else ())
 
 

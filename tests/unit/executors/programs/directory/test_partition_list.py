@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakewarden.executors import points
 from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Outcome
-from lakewarden.executors.points import NoWatcher, Point
+from lakewarden.executors.points import Point, Watcher
 from lakewarden.executors.programs.directory.partition_commit import PartitionCommit
 from lakewarden.executors.programs.directory.partition_list import PartitionList
 from lakewarden.executors.programs.directory.ttl import Ttl
@@ -45,7 +45,7 @@ class KilledError(BaseException):
     """The process is gone."""
 
 
-class _Killer(NoWatcher):
+class _Killer(Watcher):
     """Kills the process at its n-th passing of a point."""
 
     def __init__(self, point: Point, nth: int = 1) -> None:
@@ -126,7 +126,7 @@ def _killed_at(point: Point | None, act: Callable[[], Outcome]) -> Outcome:
     try:
         return act()
     finally:
-        points.watch_by(NoWatcher())
+        points.watch_by(Watcher())
 
 
 @pytest.fixture

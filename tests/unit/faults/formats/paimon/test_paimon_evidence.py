@@ -42,10 +42,18 @@ def broken(table: OrdersTable, *runs: str) -> set[Rule]:
     return {violation.rule for violation in violations(history)}
 
 
-def test_a_compaction_that_changes_no_row_breaks_no_rule(table: OrdersTable) -> None:
-    """Its snapshot names the run that succeeded."""
+def test_a_success_without_a_snapshot_and_a_snapshot_without_a_success_are_found(table: OrdersTable) -> None:
+    """The store and the table must say the same. A compaction that changes no row breaks no rule."""
+    assert broken(table, "run1") == {Rule.STORE}
     table.rewrite(("a", 2, INSERT))
+    assert broken(table) == {Rule.STORE}
     assert broken(table, "run1") == set()
+
+
+def test_a_manifest_that_is_gone_is_a_file_that_is_needed(table: OrdersTable) -> None:
+    """The snapshot cannot be read without it."""
+    table.manifest_file(table.manifests[1][0]).unlink()
+    assert broken(table) == {Rule.FILES}
 
 
 def test_a_snapshot_that_overwrites_is_one_of_a_ttl(table: OrdersTable) -> None:
@@ -57,22 +65,9 @@ def test_a_snapshot_that_overwrites_is_one_of_a_ttl(table: OrdersTable) -> None:
     assert Rule.STORE in broken(table, "run1")
 
 
-def test_a_success_without_a_snapshot_and_a_snapshot_without_a_success_are_found(table: OrdersTable) -> None:
-    """The store and the table must say the same."""
-    assert broken(table, "run1") == {Rule.STORE}
-    table.rewrite(("a", 2, INSERT))
-    assert broken(table) == {Rule.STORE}
-
-
 def test_changed_rows_and_files_that_are_gone_are_found(table: OrdersTable) -> None:
     """A snapshot that cannot be read changes no row: its missing file is the finding."""
     table.rewrite(("a", 1, INSERT))
     assert broken(table, "run1") == {Rule.CHANGED}
     table.place(table.live(1)[0].name).unlink()
     assert broken(table, "run1") == {Rule.FILES}
-
-
-def test_a_manifest_that_is_gone_is_a_file_that_is_needed(table: OrdersTable) -> None:
-    """The snapshot cannot be read without it."""
-    table.manifest_file(table.manifests[1][0]).unlink()
-    assert broken(table) == {Rule.FILES}

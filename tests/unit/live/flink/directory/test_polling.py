@@ -28,21 +28,16 @@ def test_all_is_well_while_numbers_come(tmp_path: Path) -> None:
     assert (polling.reads, polling.rows, polling.newest, polling.complaints) == (2, 15, 15, [])
 
 
-def test_a_number_that_is_there_twice_is_told(tmp_path: Path) -> None:
-    """As if old and new files of a compaction could be seen together."""
-    put(tmp_path / "number=0000" / "part-0", 1, 10)
-    shutil.copyfile(tmp_path / "number=0000" / "part-0", tmp_path / "number=0000" / "part-lakewarden-1")
-    polling = Polling(tmp_path)
+def test_a_number_that_is_there_twice_or_gone_is_told(tmp_path: Path) -> None:
+    """As if old and new files of a compaction could be seen together, or the old ones went before the new ones came."""
+    polling, folder = Polling(tmp_path), tmp_path / "number=0000"
+    put(folder / "part-0", 1, 10)
+    put(folder / "part-1", 11, 20)
     polling.read()
-    assert polling.complaints == ["10 rows are there twice up to 10"]
-
-
-def test_a_number_that_is_gone_is_told(tmp_path: Path) -> None:
-    """As if the old files of a compaction went before the new ones came."""
-    polling = Polling(tmp_path)
-    for name in ("part-0", "part-1"):
-        put(tmp_path / "number=0000" / name, *((1, 10) if name == "part-0" else (11, 20)))
-    polling.read()
-    (tmp_path / "number=0000" / "part-1").unlink()
+    (folder / "part-1").unlink()
     polling.read()
     assert polling.complaints == ["10 rows are gone at 10"]
+    shutil.copyfile(folder / "part-0", folder / "part-lakewarden-1")
+    again = Polling(tmp_path)
+    again.read()
+    assert again.complaints == ["10 rows are there twice up to 10"]

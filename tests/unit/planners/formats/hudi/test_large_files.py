@@ -6,16 +6,20 @@ import os
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from lakewarden.executors.contract import Assignment
-from lakewarden.executors.programs.hudi.client.opened import clean_plan
+from lakewarden.executors.programs.hudi.client.opened import OpenTable
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.decoding import window
 from lakewarden.planners.formats.hudi import THOROUGH
 from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for
 from lakewarden.planners.formats.hudi.deletion.guard import clean_overlaps
 from lakewarden.planners.formats.hudi.metadata import payloads, tokens
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import PlanSize, RunId, Service
 from lakewarden.planners.model.table import TableId
@@ -137,8 +141,15 @@ def test_the_guard_and_the_program_see_every_file_of_a_plan_in_pieces(tmp_path: 
     storage = storage_for(str(table.folder))
     overlaps = clean_overlaps(str(table.folder), storage, instant=clean)
     assert {(o.file.partition, o.file.name) for o in overlaps} == {(f"p{p}", names[f"p{p}"][p]) for p in range(5)}
-    plan = clean_plan(_assignment(table), clean, storage)
-    assert (plan.files_to_delete, plan.file_groups) == (200, 200)
+    opened = OpenTable(
+        client=cast("HudiClient", None),
+        assignment=_assignment(table),
+        options=HudiTableOptions(),
+        storage=storage,
+        clock=SystemClock(),
+    )
+    size = opened.clean_size(clean)
+    assert (size.files, size.file_groups) == (200, 200)
     (seen,) = looked(table, LocalStorage()).view.timeline.pending(Service.COMPACTION)
     assert seen.plan == PlanSize(file_groups=5, bytes=0)
 

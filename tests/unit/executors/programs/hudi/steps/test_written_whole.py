@@ -74,12 +74,9 @@ def test_statuses_without_an_error_are_counted(keys: bool) -> None:
     assert written_whole(Statuses()) == 0
 
 
-def test_a_row_that_could_not_be_written_ends_the_run_with_hudis_reason() -> None:
+def test_a_row_or_a_file_that_could_not_be_written_ends_the_run_with_hudis_reason() -> None:
     failed = WriteStatus(errors={"o1": JavaError("NullPointerException: no schema\n\tat x"), "o2": JavaError("other")})
     with pytest.raises(TemporaryError, match=r"^2 rows of file group group-7 .*: NullPointerException: no schema$"):
         written_whole(Statuses(WriteStatus(), failed))
-
-
-def test_a_file_that_could_not_be_written_ends_the_run_too() -> None:
     with pytest.raises(TemporaryError, match="the disk is gone"):
         written_whole(Statuses(WriteStatus(whole=JavaError("the disk is gone"))))
