@@ -25,16 +25,13 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     MALFORMED,
     WHOLE,
     Chunks,
-    PayloadTooLargeError,
-    UnreadableError,
-    decode,
-    first,
-    read_chunks,
+    surely_read,
     whole_timeline,
 )
+from lakewarden.planners.formats.hudi.metadata.plans import retained_by_clean
 from lakewarden.planners.formats.hudi.metadata.properties import HOME, TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.options.service_options import CleanPolicy
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service, State, Timeline
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import FileEntry, Storage
@@ -289,7 +286,7 @@ class ArchiveReading:
         whole table.
         """
         cleans = timeline.done((Action.CLEAN,))[-1:]
-        [retained] = self._payloads(cleans, properties, _retained) or [None]
+        [retained] = self._payloads(cleans, properties, retained_by_clean) or [None]
         if retained:
             yield Pin(at=retained, reason=f"clean {cleans[-1].time} retained everything since {retained}")
         yield from overtaken_pins(
@@ -364,17 +361,10 @@ class ArchiveReading:
         return [self._read[entry.name] for entry in entries]
 
     def _payload(self, folder: str, entry: FileEntry, what: Callable[[Chunks], Any]) -> Any:
-        path = f"{folder}/{entry.name}"
-        try:
-            if entry.size <= WHOLE:
-                return what(read_chunks(self._storage, path, size=entry.size))
-            with self._large:  # one at a time: JSON of this size is in memory whole
-                try:
-                    return what(read_chunks(self._storage, path, size=entry.size))
-                except PayloadTooLargeError:
-                    return what(filter(None, [decode(self._storage.read(path, limit=LARGEST))]))
-        except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
-            raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
+        if entry.size <= WHOLE:
+            return surely_read(self._storage, folder, entry, what)
+        with self._large:  # one at a time: JSON of this size is in memory whole
+            return surely_read(self._storage, folder, entry, what, largest_whole=LARGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,10 +414,6 @@ def _commit_facts(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...],
         for stats in (chunk.get("partitionToWriteStats") or {}).values():
             logged.update(logged_at(stat.get("path") or "") for stat in stats)
     return held, tuple(groups), frozenset(logged - {""})
-
-
-def _retained(chunks: Chunks) -> str | None:
-    return first(chunks, "earliestCommitToRetain").get("earliestCommitToRetain")
 
 
 def _completed(instant: InstantFiles) -> FileEntry:
