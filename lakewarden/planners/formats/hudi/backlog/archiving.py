@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,7 +30,7 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
 )
 from lakewarden.planners.formats.hudi.metadata.plans import retained_by_clean
 from lakewarden.planners.formats.hudi.metadata.properties import HOME, TableProperties, read_table_properties
-from lakewarden.planners.formats.hudi.options.service_options import CleanPolicy
+from lakewarden.planners.formats.hudi.options.service_options import RETAINED_BY_HUDI, CleanPolicy
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service, State, Timeline
 from lakewarden.planners.model.table import Table
@@ -41,9 +41,6 @@ BATCH = 1000
 
 MOVED_WITH_COMMITS = frozenset({Action.CLEAN, Action.ROLLBACK})
 """What Hudi's archive moves besides commits, once it is completed."""
-
-_RETAINED_BY_HUDI = 10
-"""`hoodie.clean.commits.retained` as Hudi sets it."""
 
 _STREAMING = "_hudi_streaming_sink_checkpoint"
 """`HoodieStreamingSink.SINK_CHECKPOINT_KEY`: a JSON object of batch numbers by the writer's identifier."""
@@ -102,7 +99,7 @@ def archived_too_early(table: Table) -> str | None:
     archive, clean = (table.policies.get(service) for service in (Service.ARCHIVE, Service.CLEAN))
     if archive is None or clean is None or clean.options.policy is not CleanPolicy.KEEP_LATEST_COMMITS:
         return None
-    retained = clean.options.commits_retained or _RETAINED_BY_HUDI
+    retained = clean.options.commits_retained or RETAINED_BY_HUDI
     if archive.options.keep_min_commits > retained:
         return None
     return f"{archive.options.keep_min_commits} must be above the {retained} commits that the clean retains"
@@ -255,11 +252,8 @@ class ArchiveReading:
 
     def _commits(self, timeline: _Timeline, properties: TableProperties) -> Sequence[Commit]:
         done = timeline.done(COMMITS)
-        payloads = self._payloads(done, properties, _commit_facts)
-        return [
-            Commit(time=instant.time, checkpoints=payload[0], replaced=payload[1], logged=payload[2])
-            for instant, payload in zip(done, payloads, strict=True)
-        ]
+        commits = self._payloads(done, properties, _commit)
+        return [replace(commit, time=instant.time) for instant, commit in zip(done, commits, strict=True)]
 
     def _pins(self, timeline: _Timeline, properties: TableProperties) -> Iterator[Pin]:
         pending = [instant for instant in timeline.instants if instant.state is not State.COMPLETED]
@@ -398,10 +392,8 @@ def _at_once(what: Callable[[_T], _Found], of: Collection[_T]) -> Sequence[_Foun
         return list(pool.map(what, of))
 
 
-def _commit_facts(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...], frozenset[str]]:
-    """Return three facts about a commit: the writers for which it holds a checkpoint, the file groups that it removed
-    from the table, and the instants in the names of its log files.
-    """
+def _commit(chunks: Chunks) -> Commit:
+    """Decode a commit, which does not say its own time."""
     held: frozenset[str] = frozenset()
     groups: list[GroupKey] = []
     logged: set[str] = set()
@@ -413,7 +405,7 @@ def _commit_facts(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...],
         ]
         for stats in (chunk.get("partitionToWriteStats") or {}).values():
             logged.update(logged_at(stat.get("path") or "") for stat in stats)
-    return held, tuple(groups), frozenset(logged - {""})
+    return Commit(time="", checkpoints=held, replaced=tuple(groups), logged=frozenset(logged - {""}))
 
 
 def _completed(instant: InstantFiles) -> FileEntry:

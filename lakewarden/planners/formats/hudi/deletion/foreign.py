@@ -7,7 +7,7 @@ delete files of the original. A plan may also be forged.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakewarden.planners.formats.hudi.deletion.readers import in_folder, named_by
@@ -16,6 +16,7 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     MALFORMED,
     Chunks,
     UnreadableError,
+    listed,
     read_chunks,
     whole_timeline,
 )
@@ -152,7 +153,7 @@ def foreign_plan_for(
     properties = read_table_properties(location, storage)
     table, metadata = TimelineRoot.of_table(location, properties), TimelineRoot.of_metadata(location, properties)
     for ground, instants in (
-        (metadata, collapse(_listing(metadata.timeline, storage), properties.layout)),
+        (metadata, collapse(listed(metadata.timeline, storage), properties.layout)),
         (table, whole_timeline(properties, storage, known=earlier_timeline)),
     ):
         for instant, entry in _plans(instants):
@@ -207,7 +208,7 @@ def _stray_marker(instant: InstantFiles, ground: TimelineRoot, storage: Storage)
     (`MarkerUtils`). Others are files themselves. Their names cannot lead anywhere.
     """
     home, folder = Home(ground.location, private=(HOME,)), f"{ground.location}/{HOME}/.temp/{instant.time}"
-    for entry in _listing(folder, storage):
+    for entry in listed(folder, storage):
         if not _MARKERS.fullmatch(entry.name):
             continue
         try:
@@ -232,13 +233,6 @@ def _surely(instant: InstantFiles, entry: FileEntry, ground: TimelineRoot, stora
         if entry is instant.inflight:  # Hudi's client in the worker does not read it
             return None
         raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
-
-
-def _listing(folder: str, storage: Storage) -> Sequence[FileEntry]:
-    try:
-        return storage.listing(folder)
-    except FileNotFoundError:
-        return ()
 
 
 def _foreign(

@@ -81,11 +81,8 @@ def read_savepoints(
     """Return the completed savepoints of a timeline, the oldest commit first. Raises TemporaryError if one cannot be
     read: then its maker is not known.
     """
-    return [_savepoint(instant, properties, storage) for instant in instants if _is_saved(instant)]
-
-
-def _is_saved(instant: InstantFiles) -> bool:
-    return instant.action is Action.SAVEPOINT and instant.state is State.COMPLETED
+    completed = (instant for instant in instants if instant.state is State.COMPLETED)
+    return [_savepoint(instant, properties, storage) for instant in completed if instant.action is Action.SAVEPOINT]
 
 
 def _savepoint(instant: InstantFiles, properties: TableProperties, storage: Storage) -> Savepoint:

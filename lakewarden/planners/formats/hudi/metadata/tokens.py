@@ -13,6 +13,7 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     Chunks,
     PayloadTooLargeError,
     UnreadableError,
+    listed,
     read_chunks,
 )
 from lakewarden.planners.formats.hudi.metadata.properties import FILE, HOME, TIMELINE, read_table_properties
@@ -213,10 +214,7 @@ def table_identity(location: str, storage: Storage) -> TableIdentity:
     If the folders are missing or have no times (object stores, tables of other makers), all tables that ever were at
     the location count as one.
     """
-    try:
-        folders = storage.listing(f"{location}/{_MADE_ONCE}")
-    except FileNotFoundError:
-        folders = ()
+    folders = listed(f"{location}/{_MADE_ONCE}", storage)
     times = [folder.modified for folder in folders if folder.is_folder and folder.modified.timestamp() > 0]
     made = min(times, default=None)
     return TableIdentity(location=location, created=UNKNOWN if made is None else f"{made:%Y%m%dT%H%M%S.%f}")
