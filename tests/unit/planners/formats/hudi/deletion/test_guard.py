@@ -99,12 +99,6 @@ def test_what_cannot_be_read_whole_lets_nothing_be_deleted(table: HudiTable, bro
         found(table, instant)
 
 
-def test_a_clean_that_is_not_pending_is_refused(table: HudiTable) -> None:
-    """There is no plan to compare."""
-    with pytest.raises(TemporaryError, match="not pending"):
-        found(table, "20260101000000000")
-
-
 def test_a_partition_that_is_needed_is_named_with_the_reason(table: HudiTable) -> None:
     """Before a partition is deleted whole, the reason is named: a pending plan reads in it, or a savepoint holds it or
     a folder below it.

@@ -61,14 +61,12 @@ def test_delta_commits_since_its_last_compaction_are_counted(table: HudiTable, m
     for _ in range(3):
         metadata.commit(table.write({}))
     [backlog] = seen(table).inner
-    assert backlog is not None
     assert (backlog.commits, backlog.since, backlog.pinned_by) == (3, None, None)
 
     last = seen(table).timeline.instants[-1].time
     metadata.commit(f"{last}001" if table.version < 8 else table.next_time(), "commit")
     metadata.commit(table.write({}))
     [backlog] = seen(table).inner
-    assert backlog is not None
     assert backlog.commits == 1
     assert backlog.since is not None
     assert abs((table.clock.now() - backlog.since).total_seconds()) < 5
@@ -82,11 +80,9 @@ def test_below_version_8_any_older_pending_instant_pins_it(tmp_path: Path) -> No
         metadata.commit(table.write({}))
         plan = table.plan_compaction()
         [backlog] = seen(table).inner
-        assert backlog is not None
         assert backlog.pinned_by is None
         metadata.commit(table.write({}))
         [backlog] = seen(table).inner
-        assert backlog is not None
         assert backlog.pinned_by == (f"compaction {plan}" if version == 6 else None)
 
 
@@ -96,7 +92,6 @@ def test_an_instant_that_it_has_and_the_table_has_not_pins_it(table: HudiTable, 
     write = table.begin_write()
     metadata.commit(write)
     [backlog] = seen(table).inner
-    assert backlog is not None
     assert backlog.pinned_by == f"deltacommit {write}"
 
 

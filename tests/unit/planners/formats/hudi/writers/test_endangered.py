@@ -212,14 +212,12 @@ def write(*, beats_until: timedelta | None = timedelta(minutes=1), age: timedelt
     )
 
 
-def test_a_living_write_may_read_the_plans_that_it_has_seen() -> None:
-    """Its tasks read the plans that it found when it began. A write without a heartbeat may be alive, too."""
+def test_a_living_write_may_read_the_plans_that_it_has_seen_and_a_dead_one_reads_none() -> None:
+    """Its tasks read the plans that it found when it began. A write without a heartbeat may be alive, too, unless it is
+    older than any reading task.
+    """
     assert may_read(write(), NOW)
     assert may_read(write(beats_until=None, age=timedelta(minutes=9)), NOW)
-
-
-def test_a_dead_write_reads_no_plan() -> None:
-    """Its heartbeat has expired, or it has none and is older than any reading task."""
     assert not may_read(write(beats_until=timedelta(seconds=-1)), NOW)
     assert not may_read(write(beats_until=None, age=timedelta(minutes=11)), NOW)
 
