@@ -216,18 +216,20 @@ class ArchiveReading:
             commits = self._commits(timeline, properties)
             pins = [*more, *self._pins(timeline, properties), *self._metadata_pins(timeline, properties)]
             if properties.layout is Layout.V2:
-                pins += taken_back_pins(commits, timeline.completed)
+                pins += taken_back_pins(commits, {instant.time for instant in timeline.done(Action)})
             going, reason = archivable(commits, pins, keep_min=keep_min, keep_max=keep_max)
             kept = [*self._replacement_pins(going, timeline, locked=locked)]
             if kept:
                 going, reason = archivable(commits, [*pins, *kept], keep_min=keep_min, keep_max=keep_max)
         going = going[:BATCH]
-        left = self._left_behind(timeline, properties, until=going[-1].time if going else "")
+        until = going[-1].time if going else ""
+        left = self._left_behind(timeline, properties, until=until)
+        services = sum(instant.time < until for instant in timeline.done(MOVED_WITH_COMMITS))
         return Archiving(
             commits=len(done),
             going=len(going),
             left_behind=left,
-            instants=len(left) + len(going) + (timeline.services_before(going[-1].time) if going else 0),
+            instants=len(left) + len(going) + services,
             reason=reason,
         )
 
@@ -262,15 +264,9 @@ class ArchiveReading:
             before = [instant.time for instant in timeline.done(COMMITS) if instant.time < writing[0].time]
             at = before[-1] if before else writing[0].time
             yield Pin(at=at, reason=f"{writing[0].action} {writing[0].time} is pending")
-        for pending_instant in pending:
-            if (
-                pending_instant not in writing
-            ):  # no plan of Hudi's would see the log files of a commit that is archived after it
-                yield Pin(
-                    at=pending_instant.time,
-                    reason=f"{pending_instant.action} {pending_instant.time} is pending, and no archive goes past it",
-                )
-                break
+        # No plan of Hudi's would see the log files of a commit that is archived after another pending instant.
+        for other in [instant for instant in pending if instant not in writing][:1]:
+            yield Pin(at=other.time, reason=f"{other.action} {other.time} is pending, and no archive goes past it")
         for savepoint in timeline.done((Action.SAVEPOINT,))[:1]:
             yield Pin(at=savepoint.time, reason=f"savepoint {savepoint.time}")
         yield from self._cleaning(timeline, properties)
@@ -373,15 +369,6 @@ class _Timeline:
             for instant in self.instants
             if instant.state is State.COMPLETED and instant.action.completed_as in actions
         ]
-
-    @property
-    def completed(self) -> frozenset[str]:
-        """The requested times of everything that is completed."""
-        return frozenset(instant.time for instant in self.instants if instant.state is State.COMPLETED)
-
-    def services_before(self, time: str) -> int:
-        """Return how many cleans and rollbacks are archived with the commits up to `time`."""
-        return sum(instant.time < time for instant in self.done(MOVED_WITH_COMMITS))
 
 
 def _at_once(what: Callable[[_T], _Found], of: Collection[_T]) -> Sequence[_Found]:

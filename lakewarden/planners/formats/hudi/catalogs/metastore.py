@@ -112,12 +112,9 @@ def _each_once(addresses: Mapping[str, _Known], unlisted: Mapping[str, str], cat
             refused[location] = f"the metastore knows another table as {stems[0]}"
         else:
             tables[stems[0]] = location
-            if (
-                lock_properties := next(
-                    (table_properties for name in known_as if (table_properties := addresses[name].properties)), None
-                )
-            ) is not None:
-                properties[stems[0]] = lock_properties
+            of_locks = [addresses[name].properties for name in known_as if addresses[name].properties]
+            if of_locks:
+                properties[stems[0]] = of_locks[0]
     return Listing(tables=tuple(tables), locations=tables, unlisted=unlisted, refused=refused, properties=properties)
 
 

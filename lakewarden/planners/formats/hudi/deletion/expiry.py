@@ -182,15 +182,6 @@ _OPERATION = "DELETE_PARTITION"
 _LARGEST = 2**20
 
 
-def deletions(known_instants: Iterable[Known]) -> frozenset[str]:
-    """Return the times of the completed deletions of partitions on a timeline. Pure."""
-    return frozenset(
-        instant.files.time
-        for instant in known_instants
-        if instant.written is not None and instant.written.operation == _OPERATION
-    )
-
-
 def read_deletions(
     instants: Iterable[InstantFiles], properties: TableProperties, storage: Storage
 ) -> Mapping[str, frozenset[str]]:
@@ -236,7 +227,8 @@ def untold(table: Table, known_instants: Sequence[Known], storage: Storage) -> f
     options = catalog_sync_of(table)
     if options is None:
         return frozenset()
-    times = deletions(known_instants)
+    written_by = {known.files.time: known.written for known in known_instants if known.written is not None}
+    times = frozenset(time for time, wrote in written_by.items() if wrote.operation == _OPERATION)
     return times - told(table.location, options, storage) if times else times
 
 

@@ -40,9 +40,8 @@ class Tokens:
 
         Raises PermanentError if there is none, and what reading its properties raises.
         """
-        try:
-            version = storage.version(f"{location}/{HOME}/{FILE}")
-        except FileNotFoundError:  # Hudi may be replacing it just now, by way of a backup
+        version = _version(location, storage)
+        if version is None:  # Hudi may be replacing it just now, by way of a backup
             return _of_both_folders(location, storage)
         timeline = self._timeline(location, storage, version)
         try:
@@ -58,14 +57,14 @@ class Tokens:
         if memory is not None and memory[0] == version:
             return memory[1]
         timeline = read_table_properties(location, storage).timeline_folder
-        if _version_again(location, storage) == version:
+        if _version(location, storage) == version:
             if len(self._timelines) >= _MOST_REMEMBERED:
                 self._timelines.clear()
             self._timelines[location] = (version, timeline)
         return timeline
 
 
-def _version_again(location: str, storage: Storage) -> str | None:
+def _version(location: str, storage: Storage) -> str | None:
     try:
         return storage.version(f"{location}/{HOME}/{FILE}")
     except FileNotFoundError:
