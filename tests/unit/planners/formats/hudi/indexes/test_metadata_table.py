@@ -271,12 +271,10 @@ def test_a_plan_leaves_out_what_was_committed_before_it_and_is_newer_than_its_ba
 
 
 def test_a_plan_with_all_files_of_its_groups_leaves_out_none() -> None:
+    """A group without a base file needs each log file."""
+    assert left_out(of_plan(log(DONE)), {"p0": [log(OLD), log(DONE)]}, SINCE, at=PLANNED) == of_plan(log(OLD))
     names = [base("20260201000000000"), log(DONE), log("20260215000000000")]
     assert not left_out(of_plan(*names), {"p0": [*names, base(OLD)]}, SINCE, at=PLANNED)
-
-
-def test_a_group_without_a_base_file_needs_each_log_file() -> None:
-    assert left_out(of_plan(log(DONE)), {"p0": [log(OLD), log(DONE)]}, SINCE, at=PLANNED) == of_plan(log(OLD))
 
 
 def test_a_log_compaction_needs_each_log_file_since_the_base_file_below_it() -> None:

@@ -78,19 +78,16 @@ def _completed(time: str, *, minutes: float) -> Instant:
 
 
 def test_only_writes_that_began_before_the_first_one_after_the_plan_ended_lose_to_a_log_compaction() -> None:
-    """A write compares itself with what came after the newest commit that it found when it began."""
+    """A write compares itself with what came after the newest commit that it found when it began. A commit that is
+    completed after the plan, but sorted before it, makes no write look less far back.
+    """
     blind = an_instant(time="00000060", state=State.INFLIGHT, requested_at=NOW)
     knowing = an_instant(time="00000090", state=State.INFLIGHT, requested_at=NOW + timedelta(minutes=2))
     view = a_view(blind, _completed("00000070", minutes=1), _completed("00000080", minutes=3), knowing)
+    older = a_view(_completed("00000040", minutes=1), NEWER)
 
     assert endangered_writes(view, Service.LOG_COMPACTION, step=Step.COMMIT, instant=PLAN) == (blind,)
-
-
-def test_a_commit_older_than_the_plan_makes_no_write_look_less_far_back() -> None:
-    """It is completed after the plan, but sorted before it."""
-    view = a_view(_completed("00000040", minutes=1), NEWER)
-
-    assert endangered_writes(view, Service.LOG_COMPACTION, step=Step.COMMIT, instant=PLAN) == (NEWER,)
+    assert endangered_writes(older, Service.LOG_COMPACTION, step=Step.COMMIT, instant=PLAN) == (NEWER,)
 
 
 def test_a_log_compaction_waits_for_a_write_after_its_plan_where_writes_are_expected() -> None:
