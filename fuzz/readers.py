@@ -163,7 +163,7 @@ def _iceberg(folder: Path) -> IcebergTable:
 
 _FACTS: Sequence[Callable[[Any], object]] = (
     plans.compaction_plan, plans.clustering_plan, plans.clean_plan, plans.rollback_target, plans.savepointed_files,
-    written, partitions_to_come, checkpoints,
+    lambda record: written([record]), lambda record: partitions_to_come([record]), checkpoints,
 )  # fmt: skip
 
 

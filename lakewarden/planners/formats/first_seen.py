@@ -116,14 +116,10 @@ def _head(life: Life) -> Mapping[str, Any]:
 
 def _parsed(lines: Iterable[bytes]) -> FirstSeen:
     """Return what the lines say. They must be in order. Raises ValueError, TypeError and OverflowError."""
-    digests, since = array("Q"), array("q")
-    for line in lines:
-        digest, at = line.split()
-        digests.append(int(digest, 16))
-        since.append(int(at))
-    if any(digest > other for digest, other in pairwise(digests)):
+    seen = _of((int(digest, 16), int(at)) for digest, at in map(bytes.split, lines))
+    if any(digest > other for digest, other in pairwise(seen._digests)):  # noqa: SLF001 - of this module
         raise ValueError("its lines are not in order")
-    return FirstSeen(digests, since)
+    return seen
 
 
 def _of(in_order: Iterable[tuple[int, int]]) -> FirstSeen:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from lakewarden.planners.formats.hudi.backlog.archiving import archived_too_early
 from lakewarden.planners.formats.hudi.backlog.backlog import needs_commits
-from lakewarden.planners.formats.hudi.backlog.neglected import RETAINED_BY_HUDI
 from lakewarden.planners.formats.hudi.catalogs import Catalog, HiveCatalog, as_found, tables_in
 from lakewarden.planners.formats.hudi.deletion.readers import misread
 from lakewarden.planners.formats.hudi.metadata.properties import HOME, parse_properties
@@ -17,6 +16,7 @@ from lakewarden.planners.formats.hudi.metadata.tokens import Tokens
 from lakewarden.planners.formats.hudi.observing import observed
 from lakewarden.planners.formats.hudi.options.locks import lock_named_by, lockless, misplaced
 from lakewarden.planners.formats.hudi.options.service_options import (
+    RETAINED_BY_HUDI,
     STRATEGIES,
     ArchiveOptions,
     CatalogSyncOptions,
@@ -33,26 +33,22 @@ from lakewarden.planners.formats.hudi.options.service_options import (
     catalog_sync_of,
 )
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions, why_not
-from lakewarden.planners.formats.hudi.writers.acquisitions.around import around
-from lakewarden.planners.formats.hudi.writers.acquisitions.samples import leaves_traces
+from lakewarden.planners.formats.hudi.writers.acquisitions.samples import around, leaves_traces
 from lakewarden.planners.formats.hudi.writers.failures import awaited, endangered_writes
 from lakewarden.planners.formats.hudi.writers.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.formats.hudi.writers.writer_options import ENGINES, HOOK, writer_options
 from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Instant, Service, Step
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table
-from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import (
     Contradiction,
-    Listing,
     Observation,
     Sign,
     Storage,
     WriterDefaults,
     WriterEngine,
-    WriterOption,
 )
 from lakewarden.planners.settings import Settings, shown
 from lakewarden.planners.storage.locations import is_in_catalog
@@ -73,7 +69,7 @@ _NO_TRACE = (
 _SIMPLE_BUCKETS = "files of a simple bucket index must not be clustered: clustering never runs. Remove the policy"
 
 
-def contradictions(table: Table) -> Iterator[Contradiction]:
+def _contradictions(table: Table) -> Iterator[Contradiction]:
     """Yield the keys that have to change, with the reason and the remedy: a lock that is missing or cannot work at the
     table's location, an archive that takes a clean's commits, readers with needs that cannot be kept, keys that users
     may not set, and policies that never run. The place of a table that is not found yet is not known.
@@ -155,37 +151,26 @@ class HudiFormat:
         Service.ROLLBACK,
     )
     sign: Sign | None = Sign(folder=HOME)
+    tables_in = staticmethod(tables_in)
+    as_found = staticmethod(as_found)
+    writer_options = staticmethod(writer_options)
+    endangered = staticmethod(endangered_writes)
+    awaited = staticmethod(awaited)
 
     def __init__(self, *, thorough: bool = False) -> None:
         self._thorough = thorough
         self._tokens = Tokens()
         self._shared = SharedFolders(self.name)
 
-    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
-        """Return the tables that the catalog finds, with their locations: a name alone identifies no Hudi table."""
-        return tables_in(catalog, settings, storage)
-
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
-        """Return a lock that is missing or cannot work at the table's location, an archive that takes a clean's
-        commits, and keys that users may not set. The place of a table that is not found yet is not known.
-        """
-        return tuple(contradictions(table))
+        """Return the keys that have to change. The place of a table that is not found yet is not known."""
+        return tuple(_contradictions(table))
 
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
         """Raise PermanentError: every catalog knows a Hudi table by its path."""
         raise PermanentError(
             f"a hudi table is named by its path; the catalog {shown(catalog)} is for patterns, which find {identifier}"
         )
-
-    def as_found(self, table: Table, identifier: str) -> Table:
-        """Return the table with its name in the catalog that knows it. Catalog sync reports changes to that catalog."""
-        return as_found(table, identifier)
-
-    def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, lock_held: timedelta | None = None
-    ) -> Sequence[WriterOption]:
-        """Return the options for the lock, multi-writer mode, the commit callback, and Lakewarden's services."""
-        return writer_options(table, engine=engine, hook_url=hook_url, lock_held=lock_held)
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return the version of the properties file, and the stamp of the timeline's folder that they name."""
@@ -227,14 +212,6 @@ class HudiFormat:
                 "keep_max_commits": by_default.keep_max_commits + more,
             },
         }
-
-    def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
-        """Return the writes in flight that would fail if `service` took `step` now."""
-        return endangered_writes(view, service, step=step, instant=instant)
-
-    def awaited(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> str | None:
-        """Return what `service` should wait for before it takes `step`."""
-        return awaited(view, service, step=step, instant=instant)
 
 
 HUDI = HudiFormat()

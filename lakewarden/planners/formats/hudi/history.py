@@ -15,11 +15,11 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_stream import from_json
-from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, Layout
+from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, InstantFiles, Layout
 from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED
 from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -28,7 +28,7 @@ from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import shown
 from lakewarden.planners.storage.locations import canonical_location
 
-_NAME = re.compile(r"(\d{14,23})_(\d{14,23})_\d\.parquet", re.ASCII)
+_NAME = re.compile(r"\d{14,23}_(\d{14,23})_\d\.parquet", re.ASCII)
 _TIME = re.compile(r"\d{14,23}", re.ASCII)
 _VERSION = re.compile(r"\d{1,10}", re.ASCII)
 
@@ -40,11 +40,10 @@ _COLUMNS = ["instantTime", "completionTime", "action"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HistoryFile:
-    """A file of the archive: its name, its size in bytes, and the first and last requested time in it."""
+    """A file of the archive: its name, its size in bytes, and the last requested time in it."""
 
     name: str
     size: int
-    first: str
     last: str
 
 
@@ -81,7 +80,7 @@ def _file(entry: Mapping[str, Any]) -> HistoryFile:
     match = _NAME.fullmatch(name)
     if match is None or not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise ValueError(f"{name} with {size} bytes is no file of an archive")
-    return HistoryFile(name=name, size=size, first=match[1], last=match[2])
+    return HistoryFile(name=name, size=size, last=match[1])
 
 
 def history_folder(properties: TableProperties) -> str:
@@ -170,14 +169,7 @@ class _Ranges(io.RawIOBase):
 # goes past those.
 
 
-class _Named(Protocol):
-    @property
-    def time(self) -> str: ...
-    @property
-    def action(self) -> str: ...
-
-
-_Instant = TypeVar("_Instant", bound=_Named)
+_Instant = TypeVar("_Instant", Instant, InstantFiles)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

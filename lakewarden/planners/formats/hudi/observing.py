@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog.backlog import backlogs
@@ -29,7 +28,7 @@ from lakewarden.planners.formats.hudi.indexes.metadata_table import metadata_bac
 from lakewarden.planners.formats.hudi.metadata import savepoints
 from lakewarden.planners.formats.hudi.metadata.heartbeats import guarded, last_beats
 from lakewarden.planners.formats.hudi.metadata.names import InstantFiles, Layout, collapse
-from lakewarden.planners.formats.hudi.metadata.payloads import left_out, missed, not_whole
+from lakewarden.planners.formats.hudi.metadata.payloads import left_out, listed, missed, not_whole
 from lakewarden.planners.formats.hudi.metadata.properties import (
     HOME,
     TIMELINE,
@@ -45,8 +44,8 @@ from lakewarden.planners.formats.hudi.writers.activity import touches, touching,
 from lakewarden.planners.formats.hudi.writers.failures import write_failures
 from lakewarden.planners.model.instant import InstantKind, Service, State, Timeline
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.view import Blocker, TableView, WriterActivity
-from lakewarden.planners.ports import FileEntry, Observation, Storage
+from lakewarden.planners.model.view import Blocker, TableView
+from lakewarden.planners.ports import Observation, Storage
 
 _TICK = timedelta(seconds=2)
 
@@ -95,8 +94,9 @@ def _view(
     of_keys = returning_keys(table, options, properties, in_buckets=in_buckets)
     untold = expiry.untold(table, known_instants, storage)
     of_table = (
-        *_not_clustered(table, options, storage, names),
-        *_not_deleted(table, options, names),
+        *filter(
+            None, (_not_clustered(table, options, storage, names), non_blocking.not_deleted(table, options, names))
+        ),
         *_savepoints(table, timeline, storage),
         *readers.blockers(positions),
         *expiry.blockers(untold),
@@ -121,8 +121,11 @@ def _view(
         version=sys.intern(properties.version),
         observed_at=now,
         timeline=timeline,
-        writers=replace(
-            _writers(known_instants, timeline, reading, properties, zone=finding.zone, commits=commits, now=now),
+        writers=writer_activity(
+            timeline,
+            failures=write_failures(known_instants, timeline, reading, properties, zone=finding.zone, now=now),
+            touches=touches(known_instants, timeline.instants) if commits else None,
+            touching=touching(known_instants, timeline.instants, reading),
             non_blocking=non_blocking.believed(options, properties, names),
         ),
         backlogs=backlogs(
@@ -152,18 +155,12 @@ def _view(
 
 def _not_clustered(
     table: Table, options: HudiTableOptions, storage: Storage, names: non_blocking.Names | None
-) -> tuple[Blocker, ...]:
+) -> Blocker | None:
     """Return why the clustering that the table's policies ask for must not run."""
     if Service.CLUSTERING not in table.policies:
-        return ()
+        return None
     declared = BucketIndex.SIMPLE if names is non_blocking.Names.SHARED else options.declared_index
-    why = why_not_clustered(declared, table.location, storage)
-    return () if why is None else (why,)
-
-
-def _not_deleted(table: Table, options: HudiTableOptions, names: non_blocking.Names | None) -> tuple[Blocker, ...]:
-    why = non_blocking.not_deleted(table, options, names)
-    return () if why is None else (why,)
+    return why_not_clustered(declared, table.location, storage)
 
 
 def _savepoints(table: Table, timeline: Timeline, storage: Storage) -> tuple[Blocker, ...]:
@@ -205,24 +202,6 @@ def _sources(known_instants: Sequence[Known]) -> tuple[str, ...]:
     )
 
 
-def _writers(
-    known_instants: Sequence[Known],
-    timeline: Timeline,
-    reading: Reading,
-    properties: TableProperties,
-    *,
-    zone: tzinfo,
-    commits: bool,
-    now: datetime,
-) -> WriterActivity:
-    return writer_activity(
-        timeline,
-        failures=write_failures(known_instants, timeline, reading, properties, zone=zone, now=now),
-        touches=touches(known_instants, timeline.instants) if commits else None,
-        touching=touching(known_instants, timeline.instants, reading),
-    )
-
-
 def _zone(
     table: Table, options: HudiTableOptions, properties: TableProperties, known_instants: Sequence[Known]
 ) -> ZoneFinding:
@@ -248,7 +227,7 @@ def _zone(
 def _timeline(location: str, storage: Storage, known_instants: Sequence[Known], zone: tzinfo) -> Timeline:
     if all(instant.files.state is State.COMPLETED for instant in known_instants):
         return timeline_of(known_instants, zone=zone, beats={})
-    return timeline_of(known_instants, zone=zone, beats=last_beats(_listing(f"{location}/{HOME}/.heartbeat", storage)))
+    return timeline_of(known_instants, zone=zone, beats=last_beats(listed(f"{location}/{HOME}/.heartbeat", storage)))
 
 
 def _timeline_files(reading: Reading, seen: Timeline, layout: Layout) -> Sequence[InstantFiles]:
@@ -256,7 +235,7 @@ def _timeline_files(reading: Reading, seen: Timeline, layout: Layout) -> Sequenc
     not listed. If the storage knows empty folders, a missing folder is also a fault: the timeline is lost, and not
     only new.
     """
-    entries = _listing(reading.folder, reading.storage)
+    entries = listed(reading.folder, reading.storage)
     if not entries and _is_gone(reading.folder, reading.storage):
         reading.faults.append(f"the timeline's folder {reading.folder} is missing")
     reading.unlisted.extend(left_out(reading.remembered.unlisted, entries, reading.folder, reading.storage))
@@ -273,14 +252,6 @@ def _is_gone(folder: str, storage: Storage) -> bool:
     except FileNotFoundError:
         return True
     return False
-
-
-def _listing(folder: str, storage: Storage) -> Sequence[FileEntry]:
-    """Return a folder's entries. A missing folder has none, as object stores have no empty folders."""
-    try:
-        return storage.listing(folder)
-    except FileNotFoundError:
-        return ()
 
 
 def _keep_until(

@@ -109,11 +109,8 @@ def test_a_list_that_is_damaged_or_of_another_life_lets_nothing_go(
     assert damage(whole) != whole
     written(tmp_path, damage(whole))
     assert len(read(tmp_path)) == 0
-
-
-def test_a_list_that_was_taken_away_lets_nothing_go(tmp_path: Path) -> None:
-    """Every file then counts as seen for the first time."""
-    assert not ripe(read(tmp_path), "a", later=100 * DAY)
+    (tmp_path / "orphans.seen").unlink()
+    assert len(read(tmp_path)) == 0
 
 
 def test_a_file_that_was_written_anew_is_another_file() -> None:

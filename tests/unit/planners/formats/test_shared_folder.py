@@ -144,16 +144,18 @@ def test_a_copy_of_a_third_table_makes_no_owner(tmp_path: Path) -> None:
     assert "which of the two tables a file belongs to cannot be told" in reason("hudi", tmp_path)
 
 
-@pytest.mark.parametrize("properties", [synced("HUDI"), synced(""), {"delta-version": "7", "delta-timestamp": "1"}])
-def test_the_properties_alone_tell_a_copy(tmp_path: Path, properties: dict[str, str]) -> None:
-    """Its source may lie elsewhere. A first release of XTable does not name the format."""
-    assert "is a copy of the metadata of a" in reason("iceberg", tmp_path, properties)
-
-
-def test_releases_before_xtable_left_another_property(tmp_path: Path) -> None:
-    """OneTable was its name."""
-    said = reason("iceberg", tmp_path, {"ONETABLE_LAST_INSTANT_SYNCED": "2024-01-01T00:00:00Z"})
-    assert "a copy of the metadata of a table of another format, made by Apache XTable" in said
+@pytest.mark.parametrize(
+    ("properties", "source"),
+    [
+        (synced("HUDI"), "a Hudi table, made by Apache XTable"),
+        (synced(""), "a table of another format, made by Apache XTable"),
+        ({"ONETABLE_LAST_INSTANT_SYNCED": "2024-01-01T00:00:00Z"}, "a table of another format, made by Apache XTable"),
+        ({"delta-version": "7", "delta-timestamp": "1"}, "a Delta table, made by UniForm"),
+    ],
+)
+def test_the_properties_alone_tell_a_copy(tmp_path: Path, properties: dict[str, str], source: str) -> None:
+    """Its source may lie elsewhere. A first release of XTable, and OneTable before it, do not name the format."""
+    assert f"is a copy of the metadata of {source}" in reason("iceberg", tmp_path, properties)
 
 
 @pytest.mark.parametrize(

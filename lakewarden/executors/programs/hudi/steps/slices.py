@@ -105,7 +105,7 @@ def _uncleaned(table: OpenTable, options: CleanOptions, folder: str) -> Uncleane
 def _files_of(table: OpenTable, commit: str) -> int:
     """Return how many files a commit wrote; 0 if it is gone or unreadable, because its plan is counted anyway."""
     try:
-        wrote = written.of(read_chunks(table.storage, commit))
+        wrote = written(read_chunks(table.storage, commit))
     except (FileNotFoundError, UnreadableError, *MALFORMED):
         return 0
     return len(wrote.bases.groups) + len(wrote.logs.groups)
@@ -216,6 +216,6 @@ def _since(table: OpenTable, plan: Instant, view: TableView) -> Iterator[tuple[s
                 completed_time=instant.completed_time,
             )
             try:
-                yield instant.time, written.of(read_chunks(table.storage, f"{folder}/{file_name(done)}"))
+                yield instant.time, written(read_chunks(table.storage, f"{folder}/{file_name(done)}"))
             except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
                 raise TemporaryError(f"{file_name(done)} cannot be read: {error}") from error

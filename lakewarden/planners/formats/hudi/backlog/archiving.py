@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,16 +25,13 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     MALFORMED,
     WHOLE,
     Chunks,
-    PayloadTooLargeError,
-    UnreadableError,
-    decode,
-    first,
-    read_chunks,
+    surely_read,
     whole_timeline,
 )
+from lakewarden.planners.formats.hudi.metadata.plans import retained_by_clean
 from lakewarden.planners.formats.hudi.metadata.properties import HOME, TableProperties, read_table_properties
-from lakewarden.planners.formats.hudi.options.service_options import CleanPolicy
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.formats.hudi.options.service_options import RETAINED_BY_HUDI, CleanPolicy
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service, State, Timeline
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import FileEntry, Storage
@@ -44,9 +41,6 @@ BATCH = 1000
 
 MOVED_WITH_COMMITS = frozenset({Action.CLEAN, Action.ROLLBACK})
 """What Hudi's archive moves besides commits, once it is completed."""
-
-_RETAINED_BY_HUDI = 10
-"""`hoodie.clean.commits.retained` as Hudi sets it."""
 
 _STREAMING = "_hudi_streaming_sink_checkpoint"
 """`HoodieStreamingSink.SINK_CHECKPOINT_KEY`: a JSON object of batch numbers by the writer's identifier."""
@@ -105,7 +99,7 @@ def archived_too_early(table: Table) -> str | None:
     archive, clean = (table.policies.get(service) for service in (Service.ARCHIVE, Service.CLEAN))
     if archive is None or clean is None or clean.options.policy is not CleanPolicy.KEEP_LATEST_COMMITS:
         return None
-    retained = clean.options.commits_retained or _RETAINED_BY_HUDI
+    retained = clean.options.commits_retained or RETAINED_BY_HUDI
     if archive.options.keep_min_commits > retained:
         return None
     return f"{archive.options.keep_min_commits} must be above the {retained} commits that the clean retains"
@@ -222,18 +216,20 @@ class ArchiveReading:
             commits = self._commits(timeline, properties)
             pins = [*more, *self._pins(timeline, properties), *self._metadata_pins(timeline, properties)]
             if properties.layout is Layout.V2:
-                pins += taken_back_pins(commits, timeline.completed)
+                pins += taken_back_pins(commits, {instant.time for instant in timeline.done(Action)})
             going, reason = archivable(commits, pins, keep_min=keep_min, keep_max=keep_max)
             kept = [*self._replacement_pins(going, timeline, locked=locked)]
             if kept:
                 going, reason = archivable(commits, [*pins, *kept], keep_min=keep_min, keep_max=keep_max)
         going = going[:BATCH]
-        left = self._left_behind(timeline, properties, until=going[-1].time if going else "")
+        until = going[-1].time if going else ""
+        left = self._left_behind(timeline, properties, until=until)
+        services = sum(instant.time < until for instant in timeline.done(MOVED_WITH_COMMITS))
         return Archiving(
             commits=len(done),
             going=len(going),
             left_behind=left,
-            instants=len(left) + len(going) + (timeline.services_before(going[-1].time) if going else 0),
+            instants=len(left) + len(going) + services,
             reason=reason,
         )
 
@@ -258,11 +254,8 @@ class ArchiveReading:
 
     def _commits(self, timeline: _Timeline, properties: TableProperties) -> Sequence[Commit]:
         done = timeline.done(COMMITS)
-        payloads = self._payloads(done, properties, _commit_facts)
-        return [
-            Commit(time=instant.time, checkpoints=payload[0], replaced=payload[1], logged=payload[2])
-            for instant, payload in zip(done, payloads, strict=True)
-        ]
+        commits = self._payloads(done, properties, _commit)
+        return [replace(commit, time=instant.time) for instant, commit in zip(done, commits, strict=True)]
 
     def _pins(self, timeline: _Timeline, properties: TableProperties) -> Iterator[Pin]:
         pending = [instant for instant in timeline.instants if instant.state is not State.COMPLETED]
@@ -271,15 +264,9 @@ class ArchiveReading:
             before = [instant.time for instant in timeline.done(COMMITS) if instant.time < writing[0].time]
             at = before[-1] if before else writing[0].time
             yield Pin(at=at, reason=f"{writing[0].action} {writing[0].time} is pending")
-        for pending_instant in pending:
-            if (
-                pending_instant not in writing
-            ):  # no plan of Hudi's would see the log files of a commit that is archived after it
-                yield Pin(
-                    at=pending_instant.time,
-                    reason=f"{pending_instant.action} {pending_instant.time} is pending, and no archive goes past it",
-                )
-                break
+        # No plan of Hudi's would see the log files of a commit that is archived after another pending instant.
+        for other in [instant for instant in pending if instant not in writing][:1]:
+            yield Pin(at=other.time, reason=f"{other.action} {other.time} is pending, and no archive goes past it")
         for savepoint in timeline.done((Action.SAVEPOINT,))[:1]:
             yield Pin(at=savepoint.time, reason=f"savepoint {savepoint.time}")
         yield from self._cleaning(timeline, properties)
@@ -289,7 +276,7 @@ class ArchiveReading:
         whole table.
         """
         cleans = timeline.done((Action.CLEAN,))[-1:]
-        [retained] = self._payloads(cleans, properties, _retained) or [None]
+        [retained] = self._payloads(cleans, properties, retained_by_clean) or [None]
         if retained:
             yield Pin(at=retained, reason=f"clean {cleans[-1].time} retained everything since {retained}")
         yield from overtaken_pins(
@@ -364,17 +351,10 @@ class ArchiveReading:
         return [self._read[entry.name] for entry in entries]
 
     def _payload(self, folder: str, entry: FileEntry, what: Callable[[Chunks], Any]) -> Any:
-        path = f"{folder}/{entry.name}"
-        try:
-            if entry.size <= WHOLE:
-                return what(read_chunks(self._storage, path, size=entry.size))
-            with self._large:  # one at a time: JSON of this size is in memory whole
-                try:
-                    return what(read_chunks(self._storage, path, size=entry.size))
-                except PayloadTooLargeError:
-                    return what(filter(None, [decode(self._storage.read(path, limit=LARGEST))]))
-        except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
-            raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
+        if entry.size <= WHOLE:
+            return surely_read(self._storage, folder, entry, what)
+        with self._large:  # one at a time: JSON of this size is in memory whole
+            return surely_read(self._storage, folder, entry, what, largest_whole=LARGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,15 +370,6 @@ class _Timeline:
             if instant.state is State.COMPLETED and instant.action.completed_as in actions
         ]
 
-    @property
-    def completed(self) -> frozenset[str]:
-        """The requested times of everything that is completed."""
-        return frozenset(instant.time for instant in self.instants if instant.state is State.COMPLETED)
-
-    def services_before(self, time: str) -> int:
-        """Return how many cleans and rollbacks are archived with the commits up to `time`."""
-        return sum(instant.time < time for instant in self.done(MOVED_WITH_COMMITS))
-
 
 def _at_once(what: Callable[[_T], _Found], of: Collection[_T]) -> Sequence[_Found]:
     """Return what `what` finds for each of them, several at a time, in their order."""
@@ -408,10 +379,8 @@ def _at_once(what: Callable[[_T], _Found], of: Collection[_T]) -> Sequence[_Foun
         return list(pool.map(what, of))
 
 
-def _commit_facts(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...], frozenset[str]]:
-    """Return three facts about a commit: the writers for which it holds a checkpoint, the file groups that it removed
-    from the table, and the instants in the names of its log files.
-    """
+def _commit(chunks: Chunks) -> Commit:
+    """Decode a commit, which does not say its own time."""
     held: frozenset[str] = frozenset()
     groups: list[GroupKey] = []
     logged: set[str] = set()
@@ -423,11 +392,7 @@ def _commit_facts(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...],
         ]
         for stats in (chunk.get("partitionToWriteStats") or {}).values():
             logged.update(logged_at(stat.get("path") or "") for stat in stats)
-    return held, tuple(groups), frozenset(logged - {""})
-
-
-def _retained(chunks: Chunks) -> str | None:
-    return first(chunks, "earliestCommitToRetain").get("earliestCommitToRetain")
+    return Commit(time="", checkpoints=held, replaced=tuple(groups), logged=frozenset(logged - {""}))
 
 
 def _completed(instant: InstantFiles) -> FileEntry:

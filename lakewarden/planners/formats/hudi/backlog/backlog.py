@@ -14,7 +14,12 @@ from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, Lay
 from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.savepoints import in_flight as savepoints_in_flight
 from lakewarden.planners.formats.hudi.metadata.timeline import LastClean
-from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, IndexingOptions, RollbackOptions
+from lakewarden.planners.formats.hudi.options.service_options import (
+    ClusteringOptions,
+    IndexingOptions,
+    RollbackOptions,
+    options_of,
+)
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, Timeline
 from lakewarden.planners.model.table import Mode, Table
@@ -118,31 +123,27 @@ def _of_logs(
         full, unmerged = groups.fullest, groups.fullest_unmerged
         compaction = replace(
             compaction,
-            log_files=full.log_files,
-            log_bytes=full.log_bytes,
+            log_files=full.files,
+            log_bytes=full.bytes,
             files=groups.to_merge.files,
             bytes=groups.to_merge.bytes,
             plan_bytes=groups.log_bytes,
             file_groups=groups.merging,
             writes=groups.merging,
         )
-        log_compaction = replace(log_compaction, log_files=unmerged.log_files, log_bytes=unmerged.log_bytes)
+        log_compaction = replace(log_compaction, log_files=unmerged.files, log_bytes=unmerged.bytes)
     return {Service.COMPACTION: compaction, Service.LOG_COMPACTION: log_compaction}
 
 
 def _small_file(table: Table) -> int:
-    policy = table.policies.get(Service.CLUSTERING)
-    options = None if policy is None else policy.options
-    return options.small_file_limit if isinstance(options, ClusteringOptions) else _SMALL_FILE
+    options = options_of(table, Service.CLUSTERING, ClusteringOptions)
+    return _SMALL_FILE if options is None else options.small_file_limit
 
 
 def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
     """Count the writes that are dead. The backlog begins when the first of them was last known to be alive."""
     table_options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
-    policy = table.policies.get(Service.ROLLBACK)
-    options = (
-        policy.options if policy is not None and isinstance(policy.options, RollbackOptions) else RollbackOptions()
-    )
+    options = options_of(table, Service.ROLLBACK, RollbackOptions) or RollbackOptions()
     death_times = [
         dead_since(
             write,
@@ -158,9 +159,8 @@ def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
 
 def _indexing(table: Table, properties: TableProperties) -> Backlog:
     """Count the indexes to build and to drop. A table without a metadata table has none."""
-    policy = table.policies.get(Service.INDEXING)
-    options = None if policy is None else policy.options
-    if not isinstance(options, IndexingOptions) or not properties.has_metadata_table:
+    options = options_of(table, Service.INDEXING, IndexingOptions)
+    if options is None or not properties.has_metadata_table:
         return Backlog()
     wanted = to_build(options, properties) + to_drop(options, properties.metadata_partitions)
     return Backlog(commits=len(wanted), commits_since_request=len(wanted))

@@ -6,14 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from lakewarden.planners.formats.hudi.backlog.neglected import HOURS_BY_HUDI, RETAINED_BY_HUDI
 from lakewarden.planners.formats.hudi.damage import Damage
 from lakewarden.planners.formats.hudi.metadata.heartbeats import may_show_a_first_beat
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, Layout
 from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.timeline import Known, LastClean
-from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, CleanPolicy
-from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions, Lock
+from lakewarden.planners.formats.hudi.options.service_options import (
+    HOURS_BY_HUDI,
+    RETAINED_BY_HUDI,
+    CleanOptions,
+    CleanPolicy,
+    options_of,
+)
+from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions
 from lakewarden.planners.formats.hudi.writers.acquisitions.samples import leaves_traces
 from lakewarden.planners.formats.hudi.writers.activity import BE_LAZY
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, Timeline
@@ -86,8 +91,15 @@ def blockers(
             reason="no lock is named that Lakewarden and the table's writers share",
             remedy=_NAME_THE_LOCK,
         )
-    if options.lock is not None and options.lock_proof == "observed" and options.writers == "live":
-        yield from _unseen(options.lock)
+    watched = options.lock if options.lock_proof == "observed" and options.writers == "live" else None
+    if watched is not None and not leaves_traces(watched):
+        yield Blocker(
+            code="lock_not_proved",
+            reason=f"a {watched.provider} lock leaves no trace when it is taken: nothing shows that the table's "
+            "writers use the lock that is named",
+            remedy="compare the lock options of every writer with `lakewarden writer-options`, then declare:\n"
+            "  options:\n    lock_proof: trusted",
+        )
     if properties.layout is Layout.V1:
         yield from _hidden_by_compactions(timeline, now)
     yield from _meaningless(table, properties)
@@ -205,30 +217,22 @@ def _newest_time(instant: Instant) -> datetime:
     return max(instant.requested_at, instant.completed_at or instant.requested_at)
 
 
-def _unseen(lock: Lock) -> Iterator[Blocker]:
-    """Yield what blocks services because nothing can show that the writers take the lock."""
-    if not leaves_traces(lock):
-        yield Blocker(
-            code="lock_not_proved",
-            reason=f"a {lock.provider} lock leaves no trace when it is taken: nothing shows that the table's writers "
-            "use the lock that is named",
-            remedy="compare the lock options of every writer with `lakewarden writer-options`, then declare:\n"
-            "  options:\n    lock_proof: trusted",
-        )
-
-
 def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]:
     """Yield the policies that have nothing to do on a table of this kind."""
+    reasons: dict[Service, str] = {}
     if not properties.merge_on_read:
-        for service in (Service.COMPACTION, Service.LOG_COMPACTION):
-            if service in table.policies:
-                yield Blocker(
-                    services=frozenset({service}),
-                    code="does_not_apply",
-                    reason="the table is copy-on-write: it has no log files to compact",
-                    remedy=f"remove its {service} policy",
-                    moot=True,
-                )
+        no_logs = "the table is copy-on-write: it has no log files to compact"
+        reasons = dict.fromkeys((Service.COMPACTION, Service.LOG_COMPACTION), no_logs)
+    if not properties.partitioned:
+        reasons[Service.TTL] = "the table has no partitions that could expire"
+    for service in (service for service in reasons if service in table.policies):
+        yield Blocker(
+            services=frozenset({service}),
+            code="does_not_apply",
+            reason=reasons[service],
+            remedy=f"remove its {service} policy",
+            moot=True,
+        )
     if properties.layout is Layout.V1 and Service.METADATA_REBUILD in table.policies:
         yield Blocker(
             services=frozenset({Service.METADATA_REBUILD}),
@@ -236,14 +240,6 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]
             reason="below table version 8 Hudi makes no metadata table while anything is pending",
             remedy="stop the table's writers, CALL delete_metadata_table, and let a writer's next commit make it anew",
             only_if_configured=True,
-        )
-    if not properties.partitioned and Service.TTL in table.policies:
-        yield Blocker(
-            services=frozenset({Service.TTL}),
-            code="does_not_apply",
-            reason="the table has no partitions that could expire",
-            remedy="remove its ttl policy",
-            moot=True,
         )
 
 
@@ -315,10 +311,9 @@ def kept_more(table: Table, timeline: Timeline, cleaned: LastClean | None) -> Ma
     Commits that have left the active timeline are not counted. So the clean may have kept more than is said. A write
     that was in flight when the clean was planned is not counted either, because Hudi did not count it.
     """
-    policy = table.policies.get(Service.CLEAN)
-    if policy is None or cleaned is None or cleaned.retained is None or cleaned.seen is None:
+    if Service.CLEAN not in table.policies or cleaned is None or cleaned.retained is None or cleaned.seen is None:
         return {}
-    options = policy.options if isinstance(policy.options, CleanOptions) else CleanOptions()
+    options = options_of(table, Service.CLEAN, CleanOptions) or CleanOptions()
     done = [i for i in timeline.instants if not i.pending and Action(i.action).completed_as in COMMITS]
     planned_at = next((i.requested_at for i in timeline.instants if i.time == cleaned.instant), None)
     between = [i for i in done if cleaned.retained <= i.time <= cleaned.seen]

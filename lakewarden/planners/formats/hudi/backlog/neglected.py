@@ -13,15 +13,16 @@ from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.hudi.backlog.archiving import BATCH
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action
-from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions, CleanOptions, CleanPolicy
+from lakewarden.planners.formats.hudi.options.service_options import (
+    HOURS_BY_HUDI,
+    RETAINED_BY_HUDI,
+    ArchiveOptions,
+    CleanOptions,
+    CleanPolicy,
+    options_of,
+)
 from lakewarden.planners.model.instant import Instant, Service, Timeline
 from lakewarden.planners.model.table import Table
-
-RETAINED_BY_HUDI = 10
-"""`hoodie.clean.commits.retained` as Hudi sets it."""
-
-HOURS_BY_HUDI = 24
-"""`hoodie.clean.hours.retained` as Hudi sets it."""
 
 FILES_AT_A_TIME = 100_000
 """The most files that a slice deletes if the table's budget sets no limit."""
@@ -130,11 +131,10 @@ def uncleaned_of(
     table: Table, timeline: Timeline, *, retained: str | None, now: datetime, needed: str | None = None
 ) -> Uncleaned | None:
     """Return what is to be cleaned by the table's policy; None if it has no policy for clean."""
-    policy = table.policies.get(Service.CLEAN)
-    options = None if policy is None else policy.options
-    if policy is None or not isinstance(options, CleanOptions | None):
+    if Service.CLEAN not in table.policies:
         return None
-    return uncleaned(timeline, options or CleanOptions(), retained=retained, now=now, needed=needed)
+    options = options_of(table, Service.CLEAN, CleanOptions) or CleanOptions()
+    return uncleaned(timeline, options, retained=retained, now=now, needed=needed)
 
 
 def recovery_notes(table: Table, timeline: Timeline, uncleaned: Uncleaned | None) -> Mapping[Service, tuple[str, ...]]:
@@ -146,8 +146,7 @@ def recovery_notes(table: Table, timeline: Timeline, uncleaned: Uncleaned | None
             f"{uncleaned.excess:,} commits are to be cleaned, in slices of at most {most} files, the oldest first. The "
             f"retention comes down to the newest {uncleaned.kept:,} commits step by step",
         )
-    archive = table.policies.get(Service.ARCHIVE)
-    options = archive.options if archive is not None and isinstance(archive.options, ArchiveOptions) else None
+    options = options_of(table, Service.ARCHIVE, ArchiveOptions)
     commits = sum(not i.pending and Action(i.action).completed_as in COMMITS for i in timeline.instants)
     if options is not None and commits > options.keep_max_commits + BATCH:
         behind = ", no further than the clean has come" if Service.CLEAN in table.policies else ""

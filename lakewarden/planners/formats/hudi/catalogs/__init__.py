@@ -14,17 +14,17 @@ from lakewarden.planners.ports import Listing, Storage
 __all__ = ["Catalog", "HiveCatalog", "PathsCatalog", "as_found", "tables_in"]
 
 
-def tables_in(name: str, catalog: PathsCatalog | HiveCatalog, storage: Storage) -> Listing:
+def tables_in(catalog: str, settings: PathsCatalog | HiveCatalog, storage: Storage) -> Listing:
     """Return the tables that a catalog finds, with their locations. Raises TemporaryError and PermanentError."""
-    match catalog:
+    match settings:
         case PathsCatalog():
-            return tables_below(catalog, storage)
+            return tables_below(settings, storage)
         case HiveCatalog():
             from lakewarden.planners.formats.hudi.catalogs.metastore import tables_known  # noqa: PLC0415 - few need it
 
-            return tables_known(name, catalog)
+            return tables_known(catalog, settings)
         case _:
-            assert_never(catalog)
+            assert_never(settings)
 
 
 def as_found(table: Table, identifier: str) -> Table:

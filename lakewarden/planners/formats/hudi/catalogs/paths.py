@@ -43,16 +43,10 @@ class PathsCatalog(Settings):
     """The most requests each time: one for each folder that may be a table, one for each that is listed. If more are
     needed, that is reported, and no table is forgotten."""
 
-    @field_validator("path")
+    @field_validator("path", "exclude")
     @classmethod
-    def _a_pattern(cls, value: str) -> str:
-        PathPattern.of(value)
-        return value
-
-    @field_validator("exclude")
-    @classmethod
-    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for text in value:
+    def _are_patterns(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for text in [value] if isinstance(value, str) else value:
             PathPattern.of(text)
         return value
 

@@ -17,7 +17,7 @@ from typing import assert_never
 
 from lakewarden.planners.formats.hudi.metadata.commits import written
 from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles
-from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, read_chunks
+from lakewarden.planners.formats.hudi.metadata.payloads import surely_read
 from lakewarden.planners.formats.hudi.metadata.properties import HOME, TableProperties
 from lakewarden.planners.formats.hudi.metadata.timeline import Known
 from lakewarden.planners.formats.hudi.options.service_options import (
@@ -27,7 +27,7 @@ from lakewarden.planners.formats.hudi.options.service_options import (
     catalog_sync_of,
 )
 from lakewarden.planners.formats.hudi.writers.non_blocking import bears_shared_name
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker
@@ -182,15 +182,6 @@ _OPERATION = "DELETE_PARTITION"
 _LARGEST = 2**20
 
 
-def deletions(known_instants: Iterable[Known]) -> frozenset[str]:
-    """Return the times of the completed deletions of partitions on a timeline. Pure."""
-    return frozenset(
-        instant.files.time
-        for instant in known_instants
-        if instant.written is not None and instant.written.operation == _OPERATION
-    )
-
-
 def read_deletions(
     instants: Iterable[InstantFiles], properties: TableProperties, storage: Storage
 ) -> Mapping[str, frozenset[str]]:
@@ -201,12 +192,7 @@ def read_deletions(
     for instant in instants:
         if instant.action is not Action.REPLACECOMMIT or instant.completed is None:
             continue
-        name = instant.completed.name
-        try:
-            chunks = read_chunks(storage, f"{properties.timeline_folder}/{name}", size=instant.completed.size)
-            wrote = written.of(chunks)
-        except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
-            raise TemporaryError(f"{name} cannot be read: {error}") from error
+        wrote = surely_read(storage, properties.timeline_folder, instant.completed, written)
         if wrote.operation == _OPERATION:
             partitions[instant.time] = frozenset(wrote.partitions)
     return partitions
@@ -241,7 +227,8 @@ def untold(table: Table, known_instants: Sequence[Known], storage: Storage) -> f
     options = catalog_sync_of(table)
     if options is None:
         return frozenset()
-    times = deletions(known_instants)
+    written_by = {known.files.time: known.written for known in known_instants if known.written is not None}
+    times = frozenset(time for time, wrote in written_by.items() if wrote.operation == _OPERATION)
     return times - told(table.location, options, storage) if times else times
 
 

@@ -7,9 +7,8 @@ delete files of the original. A plan may also be forged.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from lakewarden.planners.formats.hudi.deletion.readers import in_folder, named_by
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, InstantFiles, Layout, collapse
@@ -17,6 +16,7 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     MALFORMED,
     Chunks,
     UnreadableError,
+    listed,
     read_chunks,
     whole_timeline,
 )
@@ -100,6 +100,10 @@ class TimelineRoot:
         timeline = f"{home}/{HOME}" if properties.layout is Layout.V1 else f"{home}/{HOME}/{TIMELINE}"
         return TimelineRoot(location=home, timeline=timeline, partitioned=True, everything=True)
 
+    def judge(self, action: Action) -> Judge:
+        """Return what judges a plan of this action."""
+        return Judge(action, self.location, self.partitioned)
+
     def holds(self, action: Action) -> frozenset[Service]:
         """Return the services that a foreign plan of this action blocks. An empty set means all."""
         return frozenset() if self.everything else _HELD[action]
@@ -107,18 +111,14 @@ class TimelineRoot:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Finds the first stray path in a plan's record. As a memo's decoder it equals another of the same table."""
+    """Finds the first stray path in a plan. As a memo's decoder it equals another of the same table."""
 
     action: Action
     location: str
     partitioned: bool
 
-    def __call__(self, record: Mapping[str, Any] | None) -> Stray | None:
+    def __call__(self, chunks: Chunks) -> Stray | None:
         """Return the first stray path. None if every path lies in the table, or nothing is planned."""
-        return self.of(() if record is None else (record,))
-
-    def of(self, chunks: Chunks, /) -> Stray | None:
-        """Return the same for a record that may come in pieces."""
         home = Home(self.location, private=(HOME,))
         for record in chunks:
             for named in named_by(self.action, record, location=self.location, partitioned=self.partitioned):
@@ -131,7 +131,7 @@ class Judge:
 def foreign_plans(instants: Iterable[InstantFiles], ground: TimelineRoot, reading: Reading) -> Iterator[ForeignPlan]:
     """Yield the foreign plans among the pending ones. Plans that cannot be read are left to their decoders."""
     for instant, entry in _plans(instants):
-        judge = Judge(instant.action, ground.location, ground.partitioned)
+        judge = ground.judge(instant.action)
         stray = reading.fact_if_whole(entry, judge)
         if stray is not None:
             reading.forget(entry, judge)  # a link may be repaired: then the plan is not foreign any more
@@ -153,19 +153,18 @@ def foreign_plan_for(
     properties = read_table_properties(location, storage)
     table, metadata = TimelineRoot.of_table(location, properties), TimelineRoot.of_metadata(location, properties)
     for ground, instants in (
-        (metadata, collapse(_listing(metadata.timeline, storage), properties.layout)),
+        (metadata, collapse(listed(metadata.timeline, storage), properties.layout)),
         (table, whole_timeline(properties, storage, known=earlier_timeline)),
     ):
         for instant, entry in _plans(instants):
             held = ground.holds(instant.action)
             if held and service not in held:
                 continue
-            stray = _surely(instant, entry, Judge(instant.action, ground.location, ground.partitioned), ground, storage)
+            stray = _surely(instant, entry, ground, storage)
             if stray is not None:
                 return _foreign(instant, entry, stray, ground)
         for instant, entry in _begun(instants):
-            judge = Judge(instant.action, ground.location, ground.partitioned)
-            stray = _surely(instant, entry, judge, ground, storage) or _stray_marker(instant, judge, storage)
+            stray = _surely(instant, entry, ground, storage) or _stray_marker(instant, ground, storage)
             if stray is not None:
                 return _foreign(instant, entry, stray, ground, everything=True)
     return None
@@ -204,12 +203,12 @@ def _begun(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, Fil
             yield instant, instant.inflight
 
 
-def _stray_marker(instant: InstantFiles, judge: Judge, storage: Storage) -> Stray | None:
+def _stray_marker(instant: InstantFiles, ground: TimelineRoot, storage: Storage) -> Stray | None:
     """Return the first marker that names a file outside the table. Markers of Hudi's timeline server are lines of files
     (`MarkerUtils`). Others are files themselves. Their names cannot lead anywhere.
     """
-    home, folder = Home(judge.location, private=(HOME,)), f"{judge.location}/{HOME}/.temp/{instant.time}"
-    for entry in _listing(folder, storage):
+    home, folder = Home(ground.location, private=(HOME,)), f"{ground.location}/{HOME}/.temp/{instant.time}"
+    for entry in listed(folder, storage):
         if not _MARKERS.fullmatch(entry.name):
             continue
         try:
@@ -218,31 +217,22 @@ def _stray_marker(instant: InstantFiles, judge: Judge, storage: Storage) -> Stra
             continue
         except LakewardenError as error:
             raise TemporaryError(f"the markers of {instant.action} {instant.time} cannot be read: {error}") from error
-        for path in (in_folder(judge.location, line) for line in lines if line):
+        for path in (in_folder(ground.location, line) for line in lines if line):
             why = home.why_outside(path)
             if why is not None:
                 return Stray(path=path, why=why, home=None)
     return None
 
 
-def _surely(
-    instant: InstantFiles, entry: FileEntry, judge: Judge, ground: TimelineRoot, storage: Storage
-) -> Stray | None:
+def _surely(instant: InstantFiles, entry: FileEntry, ground: TimelineRoot, storage: Storage) -> Stray | None:
     try:
-        return judge.of(read_chunks(storage, f"{ground.timeline}/{entry.name}", size=entry.size))
+        return ground.judge(instant.action)(read_chunks(storage, f"{ground.timeline}/{entry.name}", size=entry.size))
     except FileNotFoundError:
         return None  # completed or withdrawn meanwhile: it cannot be executed any more
     except (LakewardenError, UnreadableError, *MALFORMED) as error:
         if entry is instant.inflight:  # Hudi's client in the worker does not read it
             return None
         raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
-
-
-def _listing(folder: str, storage: Storage) -> Sequence[FileEntry]:
-    try:
-        return storage.listing(folder)
-    except FileNotFoundError:
-        return ()
 
 
 def _foreign(

@@ -13,17 +13,10 @@ from typing import Any, TypeVar
 
 from lakewarden.planners.formats.hudi.metadata import plans
 from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles, Layout
-from lakewarden.planners.formats.hudi.metadata.payloads import (
-    MALFORMED,
-    Chunks,
-    UnreadableError,
-    present,
-    read_chunks,
-    whole_timeline,
-)
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, present, surely_read, whole_timeline
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile, HudiPlan
 from lakewarden.planners.formats.hudi.metadata.properties import TableProperties, read_table_properties
-from lakewarden.planners.model.errors import LakewardenError, TemporaryError
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import PlanSize, State, Timeline
 from lakewarden.planners.ports import FileEntry, Storage
 
@@ -127,7 +120,9 @@ class _Timeline:
     def clean(self, time: str) -> HudiPlan:
         for instant in self.instants:
             if instant.time == time and instant.action is Action.CLEAN and instant.state is not State.COMPLETED:
-                return self._surely_planned(instant, plans.clean_plan)
+                plan = self._planned(instant, plans.clean_plan)
+                if plan is not None:
+                    return plan
         raise TemporaryError(f"clean {time} is not pending on the timeline")
 
     def needs(self) -> Iterator[NeededFiles]:
@@ -153,12 +148,6 @@ class _Timeline:
             return self._planned(instant, plans.clustering_plan)
         return None
 
-    def _surely_planned(self, instant: InstantFiles, decode: Callable[[Mapping[str, Any]], HudiPlan]) -> HudiPlan:
-        plan = self._planned(instant, decode)
-        if plan is None:
-            raise TemporaryError(f"the plan of {_who(instant)} is gone")
-        return plan
-
     def _planned(
         self, instant: InstantFiles, decode: Callable[[Mapping[str, Any]], HudiPlan | None]
     ) -> HudiPlan | None:
@@ -167,11 +156,8 @@ class _Timeline:
     def _read(self, instant: InstantFiles, entry: FileEntry | None, what: Callable[[Chunks], _T]) -> _T:
         if entry is None:
             raise TemporaryError(f"the plan of {_who(instant)} is gone")
-        try:
-            location = f"{self.properties.timeline_folder}/{entry.name}"
-            return what(present(read_chunks(self.storage, location, size=entry.size)))
-        except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
-            raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
+        folder = self.properties.timeline_folder
+        return surely_read(self.storage, folder, entry, lambda chunks: what(present(chunks)))
 
 
 def _saved(chunks: Chunks) -> frozenset[DataFile]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Any
 
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_stream import from_json
@@ -100,18 +100,14 @@ def _position(name: str, at: str, commits: Sequence[Instant], unread: Sequence[I
 
 def _kept_in(reader: IncrementalReader, storage: Storage) -> str:
     """Return the position that is kept in a checkpoint or a file. Raises what the storage raises, and ValueError."""
-    match reader:
-        case IncrementalReader(checkpoint=str(folder)):
-            return _of_checkpoint(canonical_location(folder), storage)
-        case IncrementalReader(position=str(file)):
-            text = storage.read(canonical_location(file), limit=_LARGEST).decode(errors="replace").strip()
-            if _POSITION.fullmatch(text) is None:
-                raise ValueError(f"{file} holds no instant")
-            return text
-        case IncrementalReader():
-            raise ValueError("it keeps its position nowhere")
-        case _:
-            assert_never(reader)
+    if reader.checkpoint is not None:
+        return _of_checkpoint(canonical_location(reader.checkpoint), storage)
+    if reader.position is None:
+        raise ValueError("it keeps its position nowhere")
+    text = storage.read(canonical_location(reader.position), limit=_LARGEST).decode(errors="replace").strip()
+    if _POSITION.fullmatch(text) is None:
+        raise ValueError(f"{reader.position} holds no instant")
+    return text
 
 
 def _of_checkpoint(folder: str, storage: Storage) -> str:

@@ -14,21 +14,13 @@ from typing import NamedTuple
 
 from lakewarden.planners.formats.hudi.metadata.commits import Written
 from lakewarden.planners.formats.hudi.metadata.names import Layout
+from lakewarden.planners.formats.hudi.metadata.payloads import listed
 from lakewarden.planners.formats.hudi.metadata.properties import HOME
 from lakewarden.planners.formats.hudi.metadata.timeline import Known
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fullness:
-    """The most log files, and the most bytes in log files, that one file group has."""
-
-    log_files: int
-    log_bytes: int
-
 
 _MOST_GROUPS = 500_000
 """If a timeline wrote more base files than this, only one file group in so many is looked at."""
@@ -50,17 +42,17 @@ NOTHING = Sum()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileGroups:
-    """`base_files` are the sizes in bytes of the newest base files. Each of them stands for `each`. `fullest` counts
-    the log files that the next compaction would merge. `fullest_unmerged` leaves out those that a log compaction has
-    merged into one.
+    """`base_files` are the sizes in bytes of the newest base files. Each of them stands for `each`. `fullest` is the
+    most log files, and the most bytes in log files, of one file group, as the next compaction would merge them.
+    `fullest_unmerged` leaves out those that a log compaction has merged into one.
 
     A compaction of all log files would read `to_merge` of so many file groups (`merging`), `log_bytes` of it in logs.
     `superseded` are the files that a later commit has put out of use, by the time of that commit.
     """
 
     base_files: array[int]
-    fullest: Fullness
-    fullest_unmerged: Fullness
+    fullest: Sum
+    fullest_unmerged: Sum
     each: int = 1
     to_merge: Sum = NOTHING
     merging: int = 0
@@ -171,10 +163,10 @@ class _Bases:
         self.sizes[group], self._since[group] = size, at
 
 
-def _fullest(logs: Mapping[int, Mapping[int, int]]) -> Fullness:
-    return Fullness(
-        log_files=max(map(len, logs.values()), default=0),
-        log_bytes=max((sum(sizes.values()) for sizes in logs.values()), default=0),
+def _fullest(logs: Mapping[int, Mapping[int, int]]) -> Sum:
+    return Sum(
+        files=max(map(len, logs.values()), default=0),
+        bytes=max((sum(sizes.values()) for sizes in logs.values()), default=0),
     )
 
 
@@ -198,10 +190,7 @@ and one in 430,000 with a number below 10,000."""
 
 def shown_beside(location: str, storage: Storage) -> BucketIndex | None:
     """Return the bucket index with metadata beside the table. None if there is none. Raises OSError."""
-    try:
-        folders = {entry.name for entry in storage.listing(f"{location}/{HOME}/.bucket_index") if entry.is_folder}
-    except FileNotFoundError:
-        return None
+    folders = {entry.name for entry in listed(f"{location}/{HOME}/.bucket_index", storage) if entry.is_folder}
     if _CONSISTENT in folders:
         return BucketIndex.CONSISTENT_HASHING
     return BucketIndex.SIMPLE if _BY_PARTITION in folders else None

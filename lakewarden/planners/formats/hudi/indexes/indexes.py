@@ -84,8 +84,7 @@ def blockers(
         yield wrong
     for instant in timeline.instants:
         if instant.pending and instant.action == Action.INDEXING:
-            yield Blocker(
-                code="index_in_the_way",
+            yield _in_the_way(
                 reason=f"an index is being built (indexing {instant.time}): it may lack a commit of that time",
                 remedy="wait until the indexer has ended. A policy of indexing finishes a plan that was not begun. "
                 "HoodieIndexer undoes the plan of a dead indexer",
@@ -99,25 +98,19 @@ def index_blocker(indexes: Indexes, properties: TableProperties, *, conf: Mappin
     """
     unknown = sorted((indexes.complete | indexes.building) - _KNOWN)
     if unknown:
-        return Blocker(
-            code="index_in_the_way",
+        return _in_the_way(
             reason=f"the table has an index that Lakewarden cannot keep up, {unknown[0][:100]!r}",
             remedy="drop the index, or remove the table's policies",
-            services=_COMMITTING,
         )
     if _FILES in indexes.building:
-        return Blocker(
-            code="index_in_the_way",
+        return _in_the_way(
             reason="the table's metadata table is being made",
             remedy="wait for the writer that makes it; if it has died, the next commit of a writer makes it anew",
-            services=_COMMITTING,
         )
     if indexes.damage is not None:
-        return Blocker(
-            code="index_in_the_way",
+        return _in_the_way(
             reason=f"the layout of the table's indexes is not known: {indexes.damage}",
             remedy="repair the file, or drop the indexes",
-            services=_COMMITTING,
         )
     return _stats_blocker(indexes, properties, conf)
 
@@ -174,28 +167,27 @@ def indexing_under_way(properties: TableProperties, storage: Storage) -> str | N
     return next((instant.time for instant in pending), None)
 
 
+def _in_the_way(*, reason: str, remedy: str, services: frozenset[Service] = _COMMITTING) -> Blocker:
+    return Blocker(services=services, code="index_in_the_way", reason=reason, remedy=remedy)
+
+
 def _stats_blocker(indexes: Indexes, properties: TableProperties, conf: Mapping[str, str]) -> Blocker | None:
     """Return a blocker if Hudi's client cannot keep the table's column stats or partition stats as they are."""
     if _COLUMN_STATS not in indexes.complete:
         if _PARTITION_STATS not in indexes.complete:
             return None
-        return Blocker(
-            code="index_in_the_way",
+        return _in_the_way(
             reason="the table has partition stats without column stats, which Hudi 1.2 does not keep up",
             remedy="drop the index partition_stats, or build column_stats",
-            services=_COMMITTING,
         )
     if not indexes.definitions.get(_COLUMN_STATS, Definition()).columns and not conf.get(COLUMNS):
-        return Blocker(
-            code="index_in_the_way",
+        return _in_the_way(
             reason="the table has column stats, and does not name their columns",
             remedy=f"name the writers' columns under options.conf: {COLUMNS}",
-            services=_COMMITTING,
         )
     alone = properties.partitioned and _PARTITION_STATS not in indexes.complete
     if alone and properties.layout is Layout.V2:  # before table version 8 Hudi has no partition stats
-        return Blocker(
-            code="index_in_the_way",
+        return _in_the_way(
             reason="the table has column stats without partition stats, and Hudi 1.2 cannot keep up the one without "
             "building the other",
             remedy="drop column_stats, or let a policy of indexing, or a writer of Hudi 1.1 or newer, build both",

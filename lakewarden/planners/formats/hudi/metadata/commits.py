@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakewarden.planners.decoding.json_stream import count
-from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, InChunks
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks
 from lakewarden.planners.formats.hudi.metadata.plans import author_of
 from lakewarden.planners.model.instant import RunId
 
@@ -59,7 +59,6 @@ class Written:
     author: RunId | None = None
 
 
-@InChunks
 def written(chunks: Chunks) -> Written:
     """Decode a completed commit. An empty file is a commit that wrote nothing, as Hudi reads it."""
     partitions: dict[str, bool] = {}
@@ -88,16 +87,18 @@ def written(chunks: Chunks) -> Written:
     )
 
 
-def partitions_to_come(record: Mapping[str, Any] | None) -> frozenset[str] | None:
+def partitions_to_come(chunks: Chunks) -> frozenset[str] | None:
     """Return the partitions that a write in flight will write to, by the workload profile that Hudi keeps in its
     inflight file. Return None if the file does not say it: before the profile is made, for a bulk insert, which has
     none, and for an operation that replaces more than it writes (a deletion of partitions, an insert overwrite of the
     whole table).
     """
-    if record is None or record.get("operationType") not in _SAY_WHERE:
-        return None
-    profile = record.get("partitionToWriteStats")
-    return frozenset(map(_interned, profile)) if profile else None
+    operation: str | None = None
+    profile: set[str] = set()
+    for chunk in chunks:
+        operation = operation or chunk.get("operationType")
+        profile.update(map(_interned, chunk.get("partitionToWriteStats") or ()))
+    return frozenset(profile) if operation in _SAY_WHERE and profile else None
 
 
 def logged_at(path: str) -> str:

@@ -13,11 +13,10 @@ from lakewarden.planners.ports import FileEntry
 INTERVAL = timedelta(seconds=60)
 """`hoodie.client.heartbeat.interval_in_ms` as Hudi sets it. A writer's own setting is recorded nowhere."""
 
-TOLERABLE_MISSES = 2
-"""`hoodie.client.heartbeat.tolerable.misses` as Hudi sets it."""
-
-WINDOW = INTERVAL * (TOLERABLE_MISSES + 1)
-"""How long after its last beat an instant still counts as worked on: one interval more than Hudi allows."""
+WINDOW = INTERVAL * 3
+"""How long after its last beat an instant still counts as worked on: one interval more than Hudi allows, which
+tolerates two misses (`hoodie.client.heartbeat.tolerable.misses`).
+"""
 
 FIRST_BEAT_WITHIN = timedelta(seconds=30)
 """The longest time between a write's first file and its first heartbeat."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from lakewarden.planners.decoding.avro import MAGIC, opened
 from lakewarden.planners.decoding.chunks import avro_chunks
@@ -19,19 +18,18 @@ from lakewarden.planners.formats.hudi.metadata.names import (
     parser,
 )
 from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Instant, InstantKind, Timeline
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.settings import format_size
 
 _T = TypeVar("_T")
-_Of_co = TypeVar("_Of_co", covariant=True)
 
 WHOLE = 64 * 2**20
-"""A payload up to this size may be decoded whole, if its decoder needs that."""
+"""A payload up to this size may be decoded whole, if its encoding needs that."""
 
 LARGE = 8 * 2**20
-"""A larger payload (a plan of some 50,000 files) is decoded in pieces if its decoder takes them."""
+"""A larger payload (a plan of some 50,000 files) is decoded in pieces."""
 
 LARGEST = 2**30
 """A larger payload (a plan of six million files) is not read at all: it would take minutes."""
@@ -49,26 +47,6 @@ class UnreadableError(Exception):
 
 class PayloadTooLargeError(UnreadableError):
     """A payload that is larger than Lakewarden reads."""
-
-
-@runtime_checkable
-class TakesChunks(Protocol[_Of_co]):
-    """A decoder that takes a record in pieces, and so one of any size."""
-
-    def of(self, chunks: Chunks, /) -> _Of_co:
-        """Decode a record."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class InChunks(Generic[_T]):
-    """A decoder that is a function of pieces."""
-
-    of: Callable[[Chunks], _T]
-
-    def __call__(self, record: Mapping[str, Any] | None) -> _T:
-        """Decode a record that is there whole; None if the file is empty."""
-        return self.of(() if record is None else (record,))
 
 
 def first(chunks: Chunks, *names: str) -> Mapping[str, Any]:
@@ -91,11 +69,13 @@ def present(chunks: Chunks) -> Chunks:
         raise UnreadableError("it is empty")
 
 
-def read_chunks(storage: Storage, location: str, *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
+def read_chunks(
+    storage: Storage, location: str, *, size: int | None = None, largest_whole: int = WHOLE
+) -> Iterator[Mapping[str, Any]]:
     """Yield the one record of a payload of `size` bytes (None: not known). A large record comes in pieces.
 
     Raises UnreadableError as `decode` does. Raises TooLargeError if the payload is larger than LARGEST, or as JSON
-    larger than WHOLE. Raises what the storage raises.
+    larger than `largest_whole`. Raises what the storage raises.
     """
     if size is not None and size > LARGEST:
         raise PayloadTooLargeError(f"larger than {format_size(LARGEST)}")
@@ -105,11 +85,30 @@ def read_chunks(storage: Storage, location: str, *, size: int | None = None) -> 
         except DamagedError as error:
             raise UnreadableError(str(error)) from error
         return
-    if size is not None and size > WHOLE:
-        raise PayloadTooLargeError(f"larger than {format_size(WHOLE)}")
-    record = decode(storage.read(location))
+    if size is not None and size > largest_whole:
+        raise PayloadTooLargeError(f"larger than {format_size(largest_whole)}")
+    record = decode(storage.read(location, limit=largest_whole))
     if record is not None:
         yield record
+
+
+def listed(folder: str, storage: Storage) -> Sequence[FileEntry]:
+    """Return a folder's entries. A missing folder has none, as object stores have no empty folders."""
+    try:
+        return storage.listing(folder)
+    except FileNotFoundError:
+        return ()
+
+
+def surely_read(
+    storage: Storage, folder: str, entry: FileEntry, make: Callable[[Chunks], _T], *, largest_whole: int = WHOLE
+) -> _T:
+    """Return what `make` makes of a file. Raises TemporaryError if the file is gone, or cannot be read whole."""
+    location = f"{folder}/{entry.name}"
+    try:
+        return make(read_chunks(storage, location, size=entry.size, largest_whole=largest_whole))
+    except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
+        raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
 
 
 def decode(content: bytes) -> Mapping[str, Any] | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from lakewarden.planners.decoding.chunks import Part
 from lakewarden.planners.decoding.json_stream import count, counted
-from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, UnreadableError
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, UnreadableError, first
 from lakewarden.planners.model.instant import PlanSize, RunId
 
 RUN_KEY = "lakewarden.run"
@@ -109,7 +109,7 @@ def clean_plan(record: Mapping[str, Any]) -> HudiPlan:
         for partition, names in (record.get("filesToBeDeletedPerPartition") or {}).items()
         for name in names
     }
-    groups = _groups(deleted)
+    groups = set(map(file_group, deleted))
     return HudiPlan(
         files=frozenset(deleted),
         partitions=frozenset(record.get("partitionsToBeDeleted") or ()),
@@ -125,6 +125,12 @@ def retained(record: Mapping[str, Any]) -> str | None:
     return (str(earliest.get("timestamp") or "") or None) if isinstance(earliest, Mapping) else None
 
 
+def retained_by_clean(chunks: Chunks) -> str | None:
+    """Return the oldest commit with files that a completed clean left. None if it does not say."""
+    key = "earliestCommitToRetain"
+    return str(first(chunks, key).get(key) or "") or None
+
+
 def clean_size(chunks: Chunks) -> Cleaned:
     """Return how much a plan of clean deletes. Hudi names the files of a file group one after another, so a group is
     looked for in two successive pieces.
@@ -134,7 +140,7 @@ def clean_size(chunks: Chunks) -> Cleaned:
     before: set[tuple[str, str]] = set()
     for chunk in chunks:
         plan = clean_plan(chunk)
-        here = _groups(plan.files)
+        here = set(map(file_group, plan.files))
         files, partitions, groups = (
             files + len(plan.files),
             partitions + len(plan.partitions) + plan.emptied,
@@ -144,10 +150,6 @@ def clean_size(chunks: Chunks) -> Cleaned:
         author = author or plan.author
         before = here
     return Cleaned(files=files, partitions=partitions, file_groups=groups, folders=folders, author=author)
-
-
-def _groups(files: Iterable[DataFile]) -> set[tuple[str, str]]:
-    return {(file.partition, _file_id(file.name)) for file in files}
 
 
 def merged(chunks: Chunks, decode: Callable[[Mapping[str, Any]], HudiPlan | None]) -> HudiPlan | None:
@@ -230,9 +232,9 @@ def _total(parts: Iterable[Mapping[str, Any]], metric: str) -> int | None:
     return count(sum(count(part_metrics.get(metric, 0), metric) for part_metrics in metrics if part_metrics), metric)
 
 
-def given_up(record: Mapping[str, Any] | None) -> bool:
+def given_up(chunks: Chunks) -> bool:
     """Whether a completed instant is a plan of Lakewarden that was not executed."""
-    return GIVEN_UP_KEY in ((record or {}).get("extraMetadata") or {})
+    return any(GIVEN_UP_KEY in (chunk.get("extraMetadata") or {}) for chunk in chunks)
 
 
 def author_of(record: Mapping[str, Any]) -> RunId | None:
@@ -257,11 +259,6 @@ def _base_name(path: str) -> str:
 
 
 def file_group(file: DataFile) -> tuple[str, str]:
-    """Return the partition and the id of a data file's group."""
-    return file.partition, _file_id(file.name)
-
-
-def _file_id(name: str) -> str:
-    """Return the file group's id of `<fileId>_<token>_<T>.parquet` or `.<fileId>_<T>.log.<n>_<token>`."""
-    match = _FILE_ID.fullmatch(name)
-    return name if match is None else match[1]
+    """Return the partition and the id of a data file's group: `<id>_<token>_<T>.parquet`, `.<id>_<T>.log...`."""
+    match = _FILE_ID.fullmatch(file.name)
+    return file.partition, file.name if match is None else match[1]

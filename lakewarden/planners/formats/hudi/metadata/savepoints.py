@@ -15,18 +15,15 @@ from typing import Any
 
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, InstantFiles
 from lakewarden.planners.formats.hudi.metadata.payloads import (
-    MALFORMED,
     Chunks,
-    InChunks,
-    UnreadableError,
     first,
     present,
-    read_chunks,
+    surely_read,
 )
-from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
+from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, retained_by_clean
 from lakewarden.planners.formats.hudi.metadata.properties import HOME, TableProperties
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State, Timeline
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
@@ -73,7 +70,6 @@ def author_of(record: Mapping[str, Any]) -> RunId | None:
     return RunId(signed[1]) if signed is not None and record.get("savepointedBy") == USER else None
 
 
-@InChunks
 def signature(chunks: Chunks) -> RunId | None:
     """Return the same for a completed savepoint's file."""
     return author_of(first(present(chunks), "savepointedBy", "comments"))
@@ -85,24 +81,20 @@ def read_savepoints(
     """Return the completed savepoints of a timeline, the oldest commit first. Raises TemporaryError if one cannot be
     read: then its maker is not known.
     """
-    return [_savepoint(instant, properties, storage) for instant in instants if _is_saved(instant)]
-
-
-def _is_saved(instant: InstantFiles) -> bool:
-    return instant.action is Action.SAVEPOINT and instant.state is State.COMPLETED
+    completed = (instant for instant in instants if instant.state is State.COMPLETED)
+    return [_savepoint(instant, properties, storage) for instant in completed if instant.action is Action.SAVEPOINT]
 
 
 def _savepoint(instant: InstantFiles, properties: TableProperties, storage: Storage) -> Savepoint:
     if instant.completed is None:
         raise TemporaryError(f"savepoint {instant.time} disappeared while it was read")
-    name = instant.completed.name
-    try:
-        chunks = read_chunks(storage, f"{properties.timeline_folder}/{name}", size=instant.completed.size)
+
+    def decoded(chunks: Chunks) -> Savepoint:
         record = first(present(chunks), "savepointedBy", "savepointedAt", "comments")
         at = datetime.fromtimestamp(int(record["savepointedAt"]) / 1000, UTC)
         return Savepoint(time=instant.time, by=str(record["savepointedBy"]), at=at, run=author_of(record))
-    except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
-        raise TemporaryError(f"{name} cannot be read: {error}") from error
+
+    return surely_read(storage, properties.timeline_folder, instant.completed, decoded)
 
 
 def savable(instants: Sequence[InstantFiles], *, retained: str | None) -> Savable:
@@ -134,14 +126,9 @@ def retained_since(instants: Sequence[InstantFiles], properties: TableProperties
     cleans = [instant for instant in instants if instant.action is Action.CLEAN and instant.completed is not None]
     if not cleans or cleans[-1].completed is None:
         return None
-    name, key = cleans[-1].completed.name, "earliestCommitToRetain"
-    try:
-        chunks = read_chunks(storage, f"{properties.timeline_folder}/{name}", size=cleans[-1].completed.size)
-        retained = first(chunks, key).get(key)
-    except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
-        raise TemporaryError(f"{name} cannot be read: {error}") from error
+    retained = surely_read(storage, properties.timeline_folder, cleans[-1].completed, retained_by_clean)
     if retained:
-        return str(retained)
+        return retained
     done = [
         instant.time
         for instant in instants

@@ -12,7 +12,7 @@ from lakewarden.planners.formats.hudi.metadata import plans
 from lakewarden.planners.formats.hudi.metadata.commits import Written, written
 from lakewarden.planners.formats.hudi.metadata.heartbeats import guarded_until
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, InstantFiles, Layout
-from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, InChunks, UnreadableError, first, present
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, UnreadableError, first, present
 from lakewarden.planners.formats.hudi.metadata.savepoints import signature
 from lakewarden.planners.formats.hudi.metadata.tokens import Reading
 from lakewarden.planners.model.instant import Instant, InstantKind, PlanSize, RunId, Service, State, Timeline
@@ -222,21 +222,17 @@ def _replacecommit(files: InstantFiles, reading: Reading, layout: Layout) -> Kno
     )
 
 
-def _plan_fact(
-    files: InstantFiles, reading: Reading, decode: Callable[[Mapping[str, Any] | None], Fact]
-) -> Fact | None:
+def _plan_fact(files: InstantFiles, reading: Reading, decode: Callable[[Chunks], Fact]) -> Fact | None:
     if files.requested is None:
         reading.faults.append(f"{files.action} {files.time} is in flight, but the file of its plan is gone")
         return None
     return reading.fact(files.requested, decode)
 
 
-@InChunks
 def _compaction(chunks: Chunks) -> Fact:
     return _sized(present(chunks), plans.compaction_plan)
 
 
-@InChunks
 def _clustering(chunks: Chunks) -> Fact:
     fact = _sized(present(chunks), plans.clustering_plan)
     if fact.plan is None:
@@ -244,30 +240,25 @@ def _clustering(chunks: Chunks) -> Fact:
     return fact
 
 
-@InChunks
 def _maybe_clustering(chunks: Chunks) -> Fact:
     """Decode a replacecommit's request. Some operations leave it empty: they are writes."""
     return _sized(chunks, plans.clustering_plan)
 
 
-@InChunks
 def _completed_replacecommit(chunks: Chunks) -> Fact:
     clustered = first(present(chunks), "operationType").get("operationType") == "CLUSTER"
     return Fact(plan=_UNKNOWN_SIZE) if clustered else _NOTHING
 
 
-@InChunks
 def _merges_log_files(chunks: Chunks) -> bool:
     return first(present(chunks), "operationType").get("operationType") == "LOG_COMPACT"
 
 
-@InChunks
 def _clean(chunks: Chunks) -> Fact:
     plan = plans.clean_size(present(chunks))
     return Fact(plan=PlanSize(file_groups=plan.file_groups, bytes=None), author=plan.author)
 
 
-@InChunks
 def _completed_clean(chunks: Chunks) -> LastClean:
     seen, retained = "lastCompletedCommitTimestamp", "earliestCommitToRetain"
     record = first(present(chunks), seen, retained)
@@ -285,7 +276,7 @@ def _sized(chunks: Chunks, decode: Callable[[Mapping[str, Any]], plans.HudiPlan 
     return _NOTHING if size is None else Fact(plan=size, author=author)
 
 
-_PLANS: Mapping[Service | InstantKind, Callable[[Mapping[str, Any] | None], Fact]] = {
+_PLANS: Mapping[Service | InstantKind, Callable[[Chunks], Fact]] = {
     Service.COMPACTION: _compaction,
     Service.LOG_COMPACTION: _compaction,
     Service.CLUSTERING: _clustering,

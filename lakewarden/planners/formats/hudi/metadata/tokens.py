@@ -10,18 +10,16 @@ from typing import Any, NamedTuple, TypeVar, cast
 from lakewarden.planners.formats.hudi.metadata.payloads import (
     LARGE,
     MALFORMED,
-    WHOLE,
+    Chunks,
     PayloadTooLargeError,
-    TakesChunks,
     UnreadableError,
-    decode,
+    listed,
     read_chunks,
 )
 from lakewarden.planners.formats.hudi.metadata.properties import FILE, HOME, TIMELINE, read_table_properties
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.view import TableIdentity
 from lakewarden.planners.ports import FileEntry, Storage
-from lakewarden.planners.settings import format_size
 
 _MOST_REMEMBERED = 100_000
 
@@ -42,9 +40,8 @@ class Tokens:
 
         Raises PermanentError if there is none, and what reading its properties raises.
         """
-        try:
-            version = storage.version(f"{location}/{HOME}/{FILE}")
-        except FileNotFoundError:  # Hudi may be replacing it just now, by way of a backup
+        version = _version(location, storage)
+        if version is None:  # Hudi may be replacing it just now, by way of a backup
             return _of_both_folders(location, storage)
         timeline = self._timeline(location, storage, version)
         try:
@@ -60,14 +57,14 @@ class Tokens:
         if memory is not None and memory[0] == version:
             return memory[1]
         timeline = read_table_properties(location, storage).timeline_folder
-        if _version_again(location, storage) == version:
+        if _version(location, storage) == version:
             if len(self._timelines) >= _MOST_REMEMBERED:
                 self._timelines.clear()
             self._timelines[location] = (version, timeline)
         return timeline
 
 
-def _version_again(location: str, storage: Storage) -> str | None:
+def _version(location: str, storage: Storage) -> str | None:
     try:
         return storage.version(f"{location}/{HOME}/{FILE}")
     except FileNotFoundError:
@@ -90,8 +87,8 @@ def _of_both_folders(location: str, storage: Storage) -> str:
 # What one observation passes to the next: the few facts that cost a read, by the file they were read from.
 
 _T = TypeVar("_T")
-Decoder = Callable[[Mapping[str, Any] | None], _T]
-"""Makes a fact of a file's record (None: the file is empty)."""
+Decoder = Callable[[Chunks], _T]
+"""Makes a fact of a file's record."""
 
 
 class Remembered(NamedTuple):
@@ -188,19 +185,13 @@ class Reading:
 
     def _read(self, entry: FileEntry, make: Decoder[_T]) -> _T | UnreadableError:
         """Return a fact of a file; for a large one without a fact the reason, so that it is not read again for it."""
-        location = f"{self.folder}/{entry.name}"
-        if entry.size <= LARGE:
-            return make(decode(self.storage.read(location)))
         try:
-            if isinstance(make, TakesChunks):
-                fact: _T = make.of(read_chunks(self.storage, location, size=entry.size))
-                return fact
-            if entry.size > WHOLE:
-                raise PayloadTooLargeError(f"larger than {format_size(WHOLE)}")
-            return make(decode(self.storage.read(location)))
-        except UnreadableError as error:
-            return error
-        except MALFORMED as error:
+            return make(read_chunks(self.storage, f"{self.folder}/{entry.name}", size=entry.size))
+        except (UnreadableError, *MALFORMED) as error:
+            if entry.size <= LARGE:
+                raise
+            if isinstance(error, UnreadableError):
+                return error
             return UnreadableError(f"not what Hudi writes: {type(error).__name__} {error}")
 
 
@@ -222,10 +213,7 @@ def table_identity(location: str, storage: Storage) -> TableIdentity:
     If the folders are missing or have no times (object stores, tables of other makers), all tables that ever were at
     the location count as one.
     """
-    try:
-        folders = storage.listing(f"{location}/{_MADE_ONCE}")
-    except FileNotFoundError:
-        folders = ()
+    folders = listed(f"{location}/{_MADE_ONCE}", storage)
     times = [folder.modified for folder in folders if folder.is_folder and folder.modified.timestamp() > 0]
     made = min(times, default=None)
     return TableIdentity(location=location, created=UNKNOWN if made is None else f"{made:%Y%m%dT%H%M%S.%f}")

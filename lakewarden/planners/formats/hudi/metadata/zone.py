@@ -71,24 +71,21 @@ def find_zone(
         return _as_declared(declared, workers)
     offset = next((shift for witness in seen if (shift := _offset(witness, workers)) is not None), None)
     if offset is not None:
-        return ZoneFinding(
-            zone=timezone(offset),
-            blocker=Blocker(
-                code="zone_not_proved",
-                reason=f"its instants are stamped in {_offset_name(offset)}, its session workers run in {workers.key}",
-                remedy="serve the table with a spark profile in the timezone of its writers; if the table was "
-                f"copied and the times of its files mean nothing, {_DECLARE}",
-            ),
+        return _not_proved(
+            timezone(offset),
+            f"its instants are stamped in {_offset_name(offset)}, its session workers run in {workers.key}",
+            remedy="serve the table with a spark profile in the timezone of its writers; if the table was copied and "
+            f"the times of its files mean nothing, {_DECLARE}",
         )
     if any(_agrees(witness, workers) for witness in seen):
         return ZoneFinding(zone=workers)
     why = "the times of its files do not fit its instants" if seen else "none of its instants can tell"
-    return ZoneFinding(
-        zone=UTC if stated == "UTC" else workers,
-        blocker=Blocker(
-            code="zone_not_proved", reason=f"the zone of its timeline is not proved: {why}", remedy=_DECLARE
-        ),
-    )
+    zone = UTC if stated == "UTC" else workers
+    return _not_proved(zone, f"the zone of its timeline is not proved: {why}", remedy=_DECLARE)
+
+
+def _not_proved(zone: tzinfo, reason: str, *, remedy: str) -> ZoneFinding:
+    return ZoneFinding(zone=zone, blocker=Blocker(code="zone_not_proved", reason=reason, remedy=remedy))
 
 
 def _as_declared(declared: str, workers: ZoneInfo) -> ZoneFinding:
@@ -102,13 +99,10 @@ def _as_declared(declared: str, workers: ZoneInfo) -> ZoneFinding:
         )
     if _same(zone, workers):
         return ZoneFinding(zone=zone)
-    return ZoneFinding(
-        zone=zone,
-        blocker=Blocker(
-            code="zone_not_proved",
-            reason=f"its timeline is in {declared}, but its session workers run in {workers.key}",
-            remedy=f"serve the table with a spark profile with timezone: {declared}",
-        ),
+    return _not_proved(
+        zone,
+        f"its timeline is in {declared}, but its session workers run in {workers.key}",
+        remedy=f"serve the table with a spark profile with timezone: {declared}",
     )
 
 

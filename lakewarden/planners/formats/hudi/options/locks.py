@@ -87,13 +87,7 @@ def wait_keys(lock: Lock, *, worst_hold: timedelta | None = None) -> dict[str, s
     `LockManager` tries `client.num_retries` times more, half a second apart. A try of ZooKeeper, storage or DynamoDB
     waits for `wait_time_ms` itself. A try of Hive or of the filesystem lock answers at once.
     """
-    match lock:
-        case ZookeeperLock() | StorageLock() | DynamoDbLock():
-            a_try = _TRY
-        case HiveLock() | FilesystemLock():
-            a_try = _BETWEEN_TRIES
-        case _:
-            assert_never(lock)
+    a_try = _BETWEEN_TRIES if isinstance(lock, HiveLock | FilesystemLock) else _TRY
     return {
         "hoodie.write.lock.wait_time_ms": _milliseconds(_TRY),
         "hoodie.write.lock.wait_time_ms_between_retry": _milliseconds(_BETWEEN_TRIES),
@@ -117,10 +111,8 @@ def misplaced(lock: Lock, location: str) -> str | None:
                 f"filesystem needs a file system that creates files atomically, which {scheme}: is not: "
                 "name another provider, as storage"
             )
-        case ZookeeperLock() | StorageLock() | DynamoDbLock() | HiveLock() | FilesystemLock():
-            return None
         case _:
-            assert_never(lock)
+            return None
 
 
 def lockless(location: str) -> str | None:
@@ -133,13 +125,11 @@ def lockless(location: str) -> str | None:
 def jar_beside_the_bundle(lock: Lock, location: str) -> str | None:
     """Return what a client needs on its class path beside Hudi's bundle for its engine; None if nothing."""
     match lock:
-        case DynamoDbLock():
-            return "hudi-aws-bundle"
         case StorageLock() if location.startswith("gs:"):
             return "hudi-gcp-bundle"
         case StorageLock() if location.startswith("abfs"):
             return "hudi-azure-bundle"
-        case StorageLock():
+        case StorageLock() | DynamoDbLock():
             return "hudi-aws-bundle"
         case ZookeeperLock() | HiveLock() | FilesystemLock():
             return None
@@ -258,10 +248,5 @@ def _has_port(host: str) -> bool:
 
 
 def _of_no_use(provider: str) -> str:
-    if provider == _IN_ITS_JVM:
-        return (
-            f"{provider} excludes only clients of one JVM. The writers need another lock: docs/writers.md#choose-a-lock"
-        )
-    return (
-        f"{provider} is no provider that Lakewarden knows. The writers need another lock: docs/writers.md#choose-a-lock"
-    )
+    why = "excludes only clients of one JVM" if provider == _IN_ITS_JVM else "is no provider that Lakewarden knows"
+    return f"{provider} {why}. The writers need another lock: docs/writers.md#choose-a-lock"

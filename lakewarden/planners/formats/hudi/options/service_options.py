@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -15,6 +15,14 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.settings import Duration, Settings, Size, Within, format_size, shown
 from lakewarden.planners.triggers import AllOf, AnyOf, NumCommits, NumCommitsAfterLastRequest, TimeElapsed, Trigger
+
+_Options = TypeVar("_Options", bound=Settings)
+
+
+def options_of(table: Table, service: Service, kind: type[_Options]) -> _Options | None:
+    """Return the options of a table's policy for a service. None without a policy, or if it sets none."""
+    policy = table.policies.get(service)
+    return policy.options if policy is not None and isinstance(policy.options, kind) else None
 
 
 class CompactionOptions(Settings):
@@ -30,6 +38,13 @@ class CleanPolicy(StrEnum):
     KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
     KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
     KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
+
+
+RETAINED_BY_HUDI = 10
+"""`hoodie.clean.commits.retained` as Hudi sets it."""
+
+HOURS_BY_HUDI = 24
+"""`hoodie.clean.hours.retained` as Hudi sets it."""
 
 
 class CleanOptions(Settings):
@@ -280,8 +295,7 @@ class CatalogSyncOptions(Settings):
 
 def catalog_sync_of(table: Table) -> CatalogSyncOptions | None:
     """Return where a catalog lists the table's partitions, if a policy asks for catalog sync."""
-    policy = table.policies.get(Service.CATALOG_SYNC)
-    return policy.options if policy is not None and isinstance(policy.options, CatalogSyncOptions) else None
+    return options_of(table, Service.CATALOG_SYNC, CatalogSyncOptions)
 
 
 class MetadataRebuildOptions(Settings):

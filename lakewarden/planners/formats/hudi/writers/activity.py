@@ -22,6 +22,7 @@ def writer_activity(
     failures: tuple[WriteFailure, ...],
     touches: Mapping[str, Touch] | None,
     touching: Mapping[str, frozenset[str]],
+    non_blocking: bool,
 ) -> WriterActivity:
     """Return the writes in flight, the newest completed write and the usual time between two writes, with what was
     read of the commits.
@@ -36,6 +37,7 @@ def writer_activity(
         touches=touches,
         touching=touching,
         failures=failures,
+        non_blocking=non_blocking,
     )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any
 
 from lakewarden.planners.decoding.json_stream import counted
 from lakewarden.planners.formats.hudi.metadata.commits import partitions_to_come
 from lakewarden.planners.formats.hudi.metadata.heartbeats import INTERVAL, may_lose
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, Layout
-from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, InChunks, first
-from lakewarden.planners.formats.hudi.metadata.plans import RollbackTarget, clustering_plan, instant_info
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, first
+from lakewarden.planners.formats.hudi.metadata.plans import RollbackTarget, clustering_plan, instant_info, merged
 from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.timeline import Known, to_utc
 from lakewarden.planners.formats.hudi.metadata.tokens import Reading
@@ -90,8 +89,8 @@ def _rewritten_by_plan(known_instant: Known, reading: Reading) -> frozenset[str]
     return reading.fact_if_whole(known_instant.files.requested, _clustered)
 
 
-def _clustered(record: Mapping[str, Any] | None) -> frozenset[str] | None:
-    plan = None if record is None else clustering_plan(record)
+def _clustered(chunks: Chunks) -> frozenset[str] | None:
+    plan = merged(chunks, clustering_plan)
     return None if plan is None else frozenset(file.partition for file in plan.files)
 
 
@@ -155,14 +154,12 @@ def _rolled_back(known_instant: Known, reading: Reading) -> Iterator[RollbackTar
         yield from reading.fact(known_instant.files.completed, _done) or ()
 
 
-@InChunks
 def _planned(chunks: Chunks) -> tuple[RollbackTarget, ...]:
     """Decode a `HoodieRollbackPlan`."""
     undone = first(chunks, "instantToRollback").get("instantToRollback")
     return () if undone is None else (instant_info(undone),)
 
 
-@InChunks
 def _done(chunks: Chunks) -> tuple[RollbackTarget, ...]:
     """Decode a `HoodieRollbackMetadata`."""
     return tuple(instant_info(undone) for chunk in chunks for undone in chunk.get("instantsRollback") or ())

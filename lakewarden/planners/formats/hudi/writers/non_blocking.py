@@ -12,11 +12,11 @@ that one of them makes has the same name for all, `<bucket>-0000-0000-0000-00000
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
-from typing import Any
 
 from lakewarden.planners.decoding.json_stream import counted
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks
 from lakewarden.planners.formats.hudi.metadata.properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.timeline import Known
 from lakewarden.planners.formats.hudi.metadata.tokens import Reading
@@ -56,10 +56,12 @@ def bears_shared_name(file: str) -> bool:
     return _SHARED_FILE.fullmatch(file) is not None
 
 
-def names_told(record: Mapping[str, Any] | None) -> Names | None:
+def names_told(chunks: Chunks) -> Names | None:
     """Return what the file groups tell that a commit wrote to; None if it wrote to none."""
-    stats = ((record or {}).get("partitionToWriteStats") or {}).values()
-    return told_by({str(stat.get("fileId")) for written in stats for stat in written})
+    by_partition = (chunk.get("partitionToWriteStats") or {} for chunk in chunks)
+    return told_by(
+        {str(stat.get("fileId")) for stats in by_partition for written in stats.values() for stat in written}
+    )
 
 
 def told_by(names: Collection[str]) -> Names | None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import assert_never
 
 from lakewarden.planners.formats.hudi.indexes.indexes import COLUMNS
 from lakewarden.planners.formats.hudi.options.locks import jar_beside_the_bundle, lock_keys, retry_time, wait_keys
-from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
+from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions, options_of
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions, Lock
 from lakewarden.planners.hooks import At, CommitHook, Hint, HookKey, HookReader, MalformedHookError, json_object
 from lakewarden.planners.model.errors import PermanentError
@@ -101,9 +100,8 @@ def _groups(
 
 def _indexes(table: Table) -> Iterator[_Group]:
     """Yield the switches of the indexes that are built or dropped, under the names of old and new releases."""
-    policy = table.policies.get(Service.INDEXING)
-    options = None if policy is None else policy.options
-    if not isinstance(options, IndexingOptions):
+    options = options_of(table, Service.INDEXING, IndexingOptions)
+    if options is None:
         return
     if options.build:
         yield _TO_HAVE, {"hoodie.metadata.auto.delete.partitions": _OFF}
@@ -237,20 +235,8 @@ def _service_keys(service: Service, engine: WriterEngine, *, scheduled: bool) ->
             return {"hoodie.archive.automatic": _OFF, "hoodie.archive.async": _OFF}
         case Service.TTL:
             return {"hoodie.partition.ttl.inline": _OFF}
-        case (
-            Service.ROLLBACK
-            | Service.INDEXING
-            | Service.SAVEPOINT
-            | Service.CATALOG_SYNC
-            | Service.METADATA_VALIDATION
-            | Service.METADATA_REBUILD
-            | Service.ORPHANS
-            | Service.TABLE_STATS
-            | Service.PARTITION_COMMIT
-        ):
-            return {}  # no writer does these by itself, once it is LAZY
         case _:
-            assert_never(service)
+            return {}  # no writer does any other by itself, once it is LAZY
 
 
 def _compaction_keys(engine: WriterEngine, *, scheduled: bool) -> Mapping[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.format import THOROUGH
 from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import LocalStorage, storage_for
@@ -87,27 +86,6 @@ def test_no_properties_raise_more_than_we_know(tmp_path: Path, content: bytes) -
         seen(table)
 
 
-@pytest.mark.parametrize("damage", [b"\x00\xff\x13garbage", b"hoodie.table.name=trips\nhoodie.table.type=MERGE_ON"])
-def test_damaged_properties_are_read_from_their_backup_or_said_to_be_damaged(tmp_path: Path, damage: bytes) -> None:
-    """Half a type is no type."""
-    table = made(tmp_path)
-    properties = table.home / "hoodie.properties"
-    shutil.copy(properties, table.home / "hoodie.properties.backup")
-    properties.write_bytes(damage)
-    assert seen(table).kind == "MERGE_ON_READ"
-    (table.home / "hoodie.properties.backup").unlink()
-    with pytest.raises(TemporaryError, match="half-written or damaged"):
-        seen(table)
-
-
-def test_a_table_that_is_not_there_is_said_not_to_be_there(tmp_path: Path) -> None:
-    """The request for its token already says so."""
-    table = made(tmp_path)
-    shutil.rmtree(table.home)
-    with pytest.raises(PermanentError, match=r"holds no Hudi table: it has no \.hoodie folder"):
-        look(table, format_=HUDI)
-
-
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_lost_timeline_is_a_fault_and_an_empty_one_is_new(tmp_path: Path, version: int) -> None:
     """A table must not look new because its timeline is gone. Then nothing would be known to be needed."""
@@ -142,27 +120,6 @@ def test_a_table_that_was_deleted_and_made_again_is_another_and_nothing_of_the_o
     new.write({"p1": [base_file("b", "1")]})
     assert look(new, previous=before).view == look(new).view
     assert look(new).view.identity != before.view.identity
-
-
-def test_a_foreign_executor_of_our_plan_shows_by_its_heartbeat(tmp_path: Path) -> None:
-    """While its heartbeat beats once a minute, as Hudi's does, the view shows until when the instant is guarded."""
-    table = made(tmp_path)
-    plan = table.plan_compaction(run="run-1")
-    table.start(plan, "compaction")
-    assert guard_of(table) > timedelta(0)
-    table.clock.advance(timedelta(minutes=2))
-    assert guard_of(table) > timedelta(0)
-    table.clock.advance(timedelta(minutes=2))
-    assert guard_of(table) < timedelta(0)
-    table.beat(plan)
-    assert guard_of(table) > timedelta(0)
-
-
-def guard_of(table: HudiTable) -> timedelta:
-    """Return for how long the one pending compaction is guarded."""
-    (plan,) = seen(table).timeline.pending(Service.COMPACTION)
-    assert plan.guarded_until is not None
-    return plan.guarded_until - table.clock.now()
 
 
 def test_a_plan_that_names_missing_files_is_seen_as_any_other(tmp_path: Path) -> None:

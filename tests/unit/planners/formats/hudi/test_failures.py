@@ -77,15 +77,6 @@ def test_a_write_whose_heartbeat_ran_out_has_failed(tmp_path: Path) -> None:
     assert failure.at == in_flight.last_beat + INTERVAL, "it would have beaten again"
 
 
-def test_a_write_without_a_heartbeat_may_be_alive(tmp_path: Path) -> None:
-    """Its writer may not be LAZY. Nothing shows whether it is alive."""
-    table = made(tmp_path)
-    table.begin_write(heartbeat=False)
-    table.clock.advance(timedelta(hours=23))
-    view = seen(table)
-    assert (view.writers.failures, view.backlogs[Service.ROLLBACK].commits) == ((), 0)
-
-
 def test_dead_writes_wait_for_a_rollback_after_the_time_that_its_policy_sets(tmp_path: Path) -> None:
     """The time counts from the last sign of life of the first write that became silent."""
     table = made(tmp_path)

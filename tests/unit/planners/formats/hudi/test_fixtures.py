@@ -54,9 +54,15 @@ def test_there_is_a_table_of_every_version_and_type() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_instants_are_hudis_own(name: str, tmp_path: Path) -> None:
-    """Requested time, action, state and completion time of every instant, in the same order."""
-    timeline = view_of(unpacked(name, tmp_path)).timeline
+    """Requested time, action, state and completion time of every instant, in the same order. A heartbeat guards the
+    write in flight for three intervals of a minute after its last beat.
+    """
+    folder = unpacked(name, tmp_path)
+    timeline = view_of(folder).timeline
     assert instants(timeline) == says(name)["instants"]
+    (write,) = timeline.writes_in_flight()
+    beat = (folder / ".hoodie/.heartbeat" / write.time).stat().st_mtime
+    assert write.guarded_until == datetime.fromtimestamp(beat, UTC) + timedelta(minutes=3)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,31 +80,22 @@ def test_a_real_table_is_read_without_faults_and_its_zone_is_proved(name: str, t
 
 
 @pytest.mark.parametrize("name", MERGE_ON_READ)
-def test_pending_compactions_are_as_large_as_hudi_says(name: str, tmp_path: Path) -> None:
-    """The test compares file groups and log bytes of every pending plan, and the run that made it."""
-    timeline = view_of(unpacked(name, tmp_path)).timeline
-    assert pending_compactions(timeline) == says(name)["pending_compactions"]
-    assert [p.author for p in timeline.pending(Service.COMPACTION)] == ["run-compaction-7"]
-
-
-@pytest.mark.parametrize("name", MERGE_ON_READ)
-def test_commits_since_the_last_service_are_counted_as_hudi_counts(name: str, tmp_path: Path) -> None:
-    """The last compaction is followed by two completed writes; the first clustering and clean by more."""
-    backlogs = view_of(unpacked(name, tmp_path)).backlogs
-    assert backlogs[Service.COMPACTION].commits == says(name)["delta_commits_since_compaction"] == 2
-    assert backlogs[Service.COMPACTION].commits_since_request == 1
-    assert (backlogs[Service.CLUSTERING].commits, backlogs[Service.CLEAN].commits) == (6, 7)
-
-
-@pytest.mark.parametrize("name", MERGE_ON_READ)
-def test_one_of_everything_is_seen(name: str, tmp_path: Path) -> None:
-    """Clustering is distinguished from a write, even if both are replacecommits, and a savepoint from its commit."""
-    timeline = view_of(unpacked(name, tmp_path)).timeline
+def test_one_of_everything_is_seen_and_counted_as_hudi_counts(name: str, tmp_path: Path) -> None:
+    """Clustering is distinguished from a write, even if both are replacecommits, and a savepoint from its commit. Each
+    pending compaction has its file groups, its log bytes and its author. The last compaction is followed by two
+    completed writes; the first clustering and clean by more.
+    """
+    view = view_of(unpacked(name, tmp_path))
+    timeline, backlogs = view.timeline, view.backlogs
     kinds = [service for service in Service if timeline.last_completed(service)]
     assert kinds == [Service.COMPACTION, Service.CLUSTERING, Service.CLEAN]
     assert [len(timeline.pending(s)) for s in kinds] == [1, 1, 1]
     assert timeline.last_completed(InstantKind.SAVEPOINT) is not None
-    assert len(timeline.writes_in_flight()) == 1
+    assert pending_compactions(timeline) == says(name)["pending_compactions"]
+    assert [p.author for p in timeline.pending(Service.COMPACTION)] == ["run-compaction-7"]
+    assert backlogs[Service.COMPACTION].commits == says(name)["delta_commits_since_compaction"] == 2
+    assert backlogs[Service.COMPACTION].commits_since_request == 1
+    assert (backlogs[Service.CLUSTERING].commits, backlogs[Service.CLEAN].commits) == (6, 7)
 
 
 @pytest.mark.parametrize("name", MERGE_ON_READ)
@@ -131,21 +128,16 @@ def test_the_partitions_of_real_writes_are_known(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", MERGE_ON_READ)
-def test_hudis_own_clean_plan_passes_the_guard(name: str, tmp_path: Path) -> None:
-    """What Hudi planned beside a savepoint and pending plans overlaps with none of them."""
-    folder = unpacked(name, tmp_path)
-    (clean,) = view_of(folder).timeline.pending(Service.CLEAN)
-    assert clean_overlaps(str(folder), storage_for(str(folder)), instant=clean.time) == ()
-
-
-@pytest.mark.parametrize("name", MERGE_ON_READ)
 def test_a_clean_of_what_a_real_clustering_reads_does_not_pass_the_guard(name: str, tmp_path: Path) -> None:
-    """Hudi writes the inputs of a clustering as URIs, of a compaction as names: both are recognised."""
+    """What Hudi planned beside a savepoint and pending plans overlaps with none of them. It writes the inputs of a
+    clustering as URIs, of a compaction as names: both are recognised.
+    """
     folder = unpacked(name, tmp_path)
     timeline = view_of(folder).timeline
     (clean,), (clustering,), (compaction,) = (
         timeline.pending(s) for s in (Service.CLEAN, Service.CLUSTERING, Service.COMPACTION)
     )
+    assert clean_overlaps(str(folder), storage_for(str(folder)), instant=clean.time) == ()
     (plan,) = (folder / ".hoodie").rglob(f"{clean.time}.clean.requested")
     everything = {"filePathsToBeDeletedPerPartition": {}, "partitionsToBeDeleted": ["p0", "p1", "p2"]}
     plan.write_bytes(avro(CLEAN_PLAN, everything))
@@ -156,15 +148,6 @@ def test_a_clean_of_what_a_real_clustering_reads_does_not_pass_the_guard(name: s
         plan.write_bytes(avro(CLEAN_PLAN, {**everything, **named, "partitionsToBeDeleted": []}))
         again = clean_overlaps(str(folder), storage_for(str(folder)), instant=clean.time)
         assert f"{needed.action} {needed.time} needs it" in {o.reason for o in again}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_heartbeat_guards_the_write_in_flight(name: str, tmp_path: Path) -> None:
-    """It guards the write for three intervals of a minute after its last beat."""
-    folder = unpacked(name, tmp_path)
-    (write,) = view_of(folder).writers.in_flight
-    beat = (folder / ".hoodie/.heartbeat" / write.time).stat().st_mtime
-    assert write.guarded_until == datetime.fromtimestamp(beat, UTC) + timedelta(minutes=3)
 
 
 @pytest.mark.parametrize("name", NAMES)

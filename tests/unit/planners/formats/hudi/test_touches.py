@@ -152,39 +152,29 @@ def test_a_ttl_of_ours_is_told_from_a_writers_deletion_by_its_signature(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("policies", "trigger", "wanted"),
+    ("mode", "policies", "trigger", "wanted"),
     [
-        ((), NumCommits(at_least=1), False),
-        ((Service.COMPACTION, Service.CLEAN, Service.ARCHIVE), NumCommits(at_least=1), False),
-        ((Service.CLUSTERING,), NumCommits(at_least=1), True),
-        ((Service.TTL,), NumCommits(at_least=1), True),
-        ((Service.COMPACTION,), LogFiles(at_least=1), True),
-        ((Service.COMPACTION,), AnyOf(triggers=(AllOf(triggers=(LogBytes(at_least=1),)),)), True),
-        ((Service.COMPACTION,), AnyOf(triggers=(NumCommits(at_least=2), SmallFiles(at_least=1))), True),
+        (Mode.ACT, (), NumCommits(at_least=1), False),
+        (Mode.ACT, (Service.COMPACTION, Service.CLEAN, Service.ARCHIVE), NumCommits(at_least=1), False),
+        (Mode.ACT, (Service.CLUSTERING,), NumCommits(at_least=1), True),
+        (Mode.ACT, (Service.TTL,), NumCommits(at_least=1), True),
+        (Mode.ACT, (Service.COMPACTION,), LogFiles(at_least=1), True),
+        (Mode.ACT, (Service.COMPACTION,), AnyOf(triggers=(AllOf(triggers=(LogBytes(at_least=1),)),)), True),
+        (Mode.ACT, (Service.COMPACTION,), AnyOf(triggers=(NumCommits(at_least=2), SmallFiles(at_least=1))), True),
+        (Mode.OBSERVE, (Service.COMPACTION,), NumCommits(at_least=1), True),
+        (Mode.PLAN, (Service.CLEAN,), NumCommits(at_least=1), True),
+        (Mode.PLAN, (Service.ARCHIVE,), NumCommits(at_least=1), False),
     ],
 )
-def test_commits_are_read_only_where_a_policy_asks(
-    tmp_path: Path, policies: tuple[Service, ...], trigger: Trigger, wanted: bool
+def test_commits_are_read_only_where_a_policy_or_an_estimate_needs_them(
+    tmp_path: Path, mode: Mode, policies: tuple[Service, ...], trigger: Trigger, wanted: bool
 ) -> None:
-    """A table that is acted on, and counts commits only, needs their names."""
+    """A table that is acted on, and counts commits only, needs their names. One that is not acted on is shown what its
+    services would do.
+    """
     table = made(tmp_path)
     table.write({"p0": []})
-    asked = replace(registered(table, *policies, trigger=trigger), mode=Mode.ACT)
-    view = HUDI.observe(asked, storage_for(str(table.folder)), None, now=table.clock.now()).view
-    assert (view.writers.touches is not None) is wanted
-
-
-@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.PLAN])
-@pytest.mark.parametrize(
-    ("service", "wanted"), [(Service.COMPACTION, True), (Service.CLEAN, True), (Service.ARCHIVE, False)]
-)
-def test_commits_are_read_where_an_estimate_needs_them(
-    tmp_path: Path, mode: Mode, service: Service, wanted: bool
-) -> None:
-    """A table that is not acted on is shown what its services would do."""
-    table = made(tmp_path)
-    table.write({"p0": []})
-    asked = replace(registered(table, service, trigger=NumCommits(at_least=1)), mode=mode)
+    asked = replace(registered(table, *policies, trigger=trigger), mode=mode)
     view = HUDI.observe(asked, storage_for(str(table.folder)), None, now=table.clock.now()).view
     assert (view.writers.touches is not None) is wanted
 

@@ -13,23 +13,29 @@ so).
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_stream import from_json
+from lakewarden.planners.formats.hudi.metadata.payloads import listed
 from lakewarden.planners.formats.hudi.metadata.properties import HOME
 from lakewarden.planners.formats.hudi.options.table_options import (
     DynamoDbLock,
     FilesystemLock,
     HiveLock,
+    HudiTableOptions,
     Lock,
     StorageLock,
     ZookeeperLock,
 )
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.proof import LockSample
-from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.model.proof import LockReading, LockSample
+from lakewarden.planners.model.table import Mode, Table
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Observation, Storage
 
 if TYPE_CHECKING:
     from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
@@ -45,13 +51,7 @@ _OPENING = threading.Lock()
 
 def leaves_traces(lock: Lock) -> bool:
     """Return whether a lock that is free again shows that it was taken."""
-    match lock:
-        case ZookeeperLock() | StorageLock() | FilesystemLock():
-            return True
-        case DynamoDbLock() | HiveLock():
-            return False
-        case _:
-            assert_never(lock)
+    return isinstance(lock, ZookeeperLock | StorageLock | FilesystemLock)
 
 
 def called(lock: Lock, location: str) -> str:
@@ -102,7 +102,7 @@ def _in_zookeeper(lock: ZookeeperLock) -> LockSample:
 
 def _in_storage(folder: str, storage: Storage) -> LockSample:
     """Return the lock file's state (`StorageLockFile`): when it was last written, and whether that released it."""
-    entry = next((entry for entry in _entries(folder, storage) if entry.name == _STORAGE_FILE), None)
+    entry = next((entry for entry in listed(folder, storage) if entry.name == _STORAGE_FILE), None)
     if entry is None:
         return LockSample()
     try:
@@ -122,15 +122,8 @@ def _in_a_folder(folder: str, storage: Storage) -> LockSample:
         return LockSample()
     if changed is None:
         raise TemporaryError(f"the folder {folder} does not tell when the lock in it came and went")
-    held = any(entry.name == _FILESYSTEM_FILE for entry in _entries(folder, storage))
+    held = any(entry.name == _FILESYSTEM_FILE for entry in listed(folder, storage))
     return LockSample(number=folder, mark=f"{changed.isoformat()}-{held}", held=held, used_at=changed)
-
-
-def _entries(folder: str, storage: Storage) -> tuple[FileEntry, ...]:
-    try:
-        return tuple(storage.listing(folder))
-    except FileNotFoundError:
-        return ()
 
 
 def _folder(lock: FilesystemLock, location: str) -> str:
@@ -149,3 +142,49 @@ def _ensemble(url: str) -> Ensemble:
     )
 
     return Ensemble(url)
+
+
+# A table's lock, seen right before and right after an observation of the table.
+
+_TIMELINE_BESIDE_THE_LOCK = frozenset({"6"})
+"""The table versions with their timeline in the folder of the filesystem lock. Every commit changes the
+folder's time."""
+
+
+def watched_lock(table: Table) -> Lock | None:
+    """Return the lock that is to be proved on a table; None if nothing would run on it, or no proof is asked for."""
+    options = table.options
+    if not isinstance(options, HudiTableOptions) or options.lock is None or table.mode is Mode.OBSERVE:
+        return None
+    to_prove = options.lock_proof == "observed" and options.writers == "live" and bool(table.policies)
+    return options.lock if to_prove and leaves_traces(options.lock) else None
+
+
+def around(table: Table, storage: Storage, look: Callable[[], Observation]) -> Observation:
+    """Observe a table. If its lock is to be proved, its view also says what the lock was like before and after."""
+    lock = watched_lock(table)
+    if lock is None:
+        return look()
+    name = called(lock, table.location)
+    try:
+        before = sample(lock, table.location, storage)
+    except TemporaryError as error:
+        return _with(look(), LockReading(name=name, failure=str(error)))
+    observation = look()
+    failure = _unseen(lock, observation.view)
+    if failure is not None:
+        return _with(observation, LockReading(name=name, failure=failure))
+    try:
+        return _with(observation, LockReading(name=name, before=before, after=sample(lock, table.location, storage)))
+    except TemporaryError as error:
+        return _with(observation, LockReading(name=name, failure=str(error)))
+
+
+def _unseen(lock: Lock, view: TableView) -> str | None:
+    if isinstance(lock, FilesystemLock) and lock.path is None and view.version in _TIMELINE_BESIDE_THE_LOCK:
+        return f"a filesystem lock in .hoodie cannot be seen on a table of version {view.version}: give it a path"
+    return None
+
+
+def _with(observation: Observation, lock: LockReading) -> Observation:
+    return replace(observation, view=replace(observation.view, lock=lock))

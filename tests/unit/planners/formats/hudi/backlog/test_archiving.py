@@ -23,7 +23,6 @@ from lakewarden.planners.formats.hudi.backlog.archiving import (
 )
 from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles
 from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions, CleanOptions, CleanPolicy
-from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.table import Policy, Table, TableId
@@ -102,15 +101,11 @@ def test_a_commit_tells_whose_progress_it_holds(metadata: dict[str, str], writer
 
 @pytest.fixture(params=[6, 9])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> HudiTable:
-    return HudiTable(tmp_path / "t", version=request.param, clock=ManualClock(), zone=UTC)
+    return made(tmp_path, version=request.param)
 
 
 def _commits(table: HudiTable, number: int) -> list[str]:
-    times = []
-    for _ in range(number):
-        times.append(table.begin_write())
-        table.commit_write(times[-1])
-    return times
+    return [table.write({}) for _ in range(number)]
 
 
 def _read(table: HudiTable) -> tuple[int, str]:

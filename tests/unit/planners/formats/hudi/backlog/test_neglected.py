@@ -22,7 +22,7 @@ from lakewarden.planners.formats.hudi.backlog.cold_partitions import (
 )
 from lakewarden.planners.formats.hudi.backlog.neglected import Bisection, Uncleaned, first_slice, uncleaned
 from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions, CleanOptions, CleanPolicy
-from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Timeline
+from lakewarden.planners.model.instant import InstantKind, Service, State, Timeline
 from lakewarden.planners.model.table import DeletionBudget, Policy
 from lakewarden.planners.model.view import TableView, Touch, WriterActivity
 from lakewarden.planners.ports import Observation
@@ -86,17 +86,11 @@ def test_a_slice_that_fits_is_found_if_there_is_one(per_commit: list[int], most:
 @given(files=st.lists(st.integers(0, 400), min_size=1, max_size=50), most=st.integers(1, 1000))
 def test_a_slice_begins_with_what_its_commits_wrote(files: list[int], most: int) -> None:
     """It has at least one commit. Unless one alone is more, its commits wrote no more files than may be deleted."""
-    commits = tuple(_instant(str(n)) for n in range(len(files)))
+    commits = tuple(an_instant(time=str(n)) for n in range(len(files)))
     found = Uncleaned(commits=commits, kept=0, slices_from=1)
     chosen = first_slice(found, lambda commit: files[int(commit.time)], most=most)
     assert 1 <= chosen <= len(files)
     assert chosen == 1 or sum(files[:chosen]) <= most
-
-
-def _instant(time: str) -> Instant:
-    view = Instant.__new__(Instant)
-    object.__setattr__(view, "time", time)
-    return view
 
 
 def test_a_slice_that_was_cleaned_leaves_the_rest_to_be_cleaned_at_once(tmp_path: Path) -> None:

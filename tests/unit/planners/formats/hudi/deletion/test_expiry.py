@@ -51,10 +51,14 @@ def expired(partition: Partition, *, days: int, strategy: TtlStrategy = TtlStrat
 
 
 @given(ages=st.lists(st.timedeltas(timedelta(0), timedelta(days=5000)), min_size=1), days=st.integers(1, 4000))
-def test_a_partition_expires_by_its_newest_file(ages: list[timedelta], days: int) -> None:
-    """This also holds for 25 days and more."""
-    partition = partition_of("p0", [_file(f"f{n}-0_0_1.parquet", age) for n, age in enumerate(ages)])
+def test_a_partition_expires_by_its_newest_file_and_by_creation_by_its_oldest(ages: list[timedelta], days: int) -> None:
+    """This also holds for 25 days and more. A partition that was dropped and filled again is as old as its new files.
+    Its metadata file would be older.
+    """
+    written = [_file(f"f{n}-0_0_1.parquet", age) for n, age in enumerate(ages)]
+    partition = partition_of("p0", [*written, _file(".hoodie_partition_metadata", timedelta(days=9000))])
     assert expired(partition, days=days) == (min(ages) > timedelta(days=days))
+    assert expired(partition, days=days, strategy=TtlStrategy.KEEP_BY_CREATION_TIME) == (max(ages) > timedelta(days))
 
 
 def test_an_update_in_a_log_file_keeps_a_partition() -> None:
@@ -87,14 +91,6 @@ def test_a_file_of_a_format_that_we_do_not_know_keeps_a_partition(name: str) -> 
     hidden = [_file(".hoodie_partition_metadata", timedelta(0)), _file(".c.lance.crc", timedelta(0))]
     assert expired(partition_of("p0", [log, *hidden]), days=30)
     assert not expired(partition_of("p0", [log, *hidden, _file(name, timedelta(hours=1))]), days=30)
-
-
-@given(ages=st.lists(st.timedeltas(timedelta(0), timedelta(days=5000)), min_size=1), days=st.integers(1, 4000))
-def test_by_creation_a_partition_expires_by_the_oldest_of_its_files(ages: list[timedelta], days: int) -> None:
-    """A partition that was dropped and filled again is as old as its new files. Its metadata file would be older."""
-    written = [_file(f"f{n}-0_0_1.parquet", age) for n, age in enumerate(ages)]
-    partition = partition_of("p0", [*written, _file(".hoodie_partition_metadata", timedelta(days=9000))])
-    assert expired(partition, days=days, strategy=TtlStrategy.KEEP_BY_CREATION_TIME) == (max(ages) > timedelta(days))
 
 
 def by_value(pattern: str, *, days: int = 30, zone: str = "UTC") -> Term:

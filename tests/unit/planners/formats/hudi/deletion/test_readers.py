@@ -54,12 +54,6 @@ def _ended(table: HudiTable, time: str) -> str:
     return name.partition(".")[0].rpartition("_")[2]
 
 
-def _wrote(table: HudiTable) -> str:
-    time = table.begin_write()
-    table.commit_write(time)
-    return time
-
-
 def _checkpoint(folder: Path, offsets: dict[int, str], *, done: int) -> Path:
     for part in ("offsets", "commits"):
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -73,7 +67,7 @@ def _checkpoint(folder: Path, offsets: dict[int, str], *, done: int) -> Path:
 
 def test_a_checkpoint_tells_where_the_last_batch_ended_that_was_done(table: HudiTable, tmp_path: Path) -> None:
     """A batch that was planned and not completed is read again, so its commits are still needed."""
-    first, second, third = _wrote(table), _wrote(table), _wrote(table)
+    first, second, third = table.write({}), table.write({}), table.write({})
     offsets = {0: f'{{"offsetCommitTime":"{_ended(table, first)}"}}', 1: f'{{"commitTime":"{_ended(table, second)}"}}'}
     folder = _checkpoint(tmp_path / "checkpoint", offsets, done=1)
     reader = {"name": "stream", "checkpoint": str(folder)}
@@ -87,8 +81,8 @@ def test_a_checkpoint_tells_where_the_last_batch_ended_that_was_done(table: Hudi
 
 def test_a_query_that_has_done_no_batch_needs_everything(table: HudiTable, tmp_path: Path) -> None:
     """Its first batch may begin anywhere."""
-    first = _wrote(table)
-    _wrote(table)
+    first = table.write({})
+    table.write({})
     folder = _checkpoint(tmp_path / "checkpoint", {0: '{"offsetCommitTime":"20990101000000000"}'}, done=0)
     [found] = _look(table, {"name": "stream", "checkpoint": str(folder)}).readers
     assert (found.at, found.behind, found.needs) == ("the beginning", 2, first)
@@ -96,7 +90,7 @@ def test_a_query_that_has_done_no_batch_needs_everything(table: HudiTable, tmp_p
 
 def test_of_several_sources_the_slowest_counts(table: HudiTable, tmp_path: Path) -> None:
     """The checkpoint does not say which source is this table. A source of another kind says nothing."""
-    first, second = _wrote(table), _wrote(table)
+    first, second = table.write({}), table.write({})
     lines = [f'{{"offsetCommitTime":"{_ended(table, one)}"}}' for one in (second, first)]
     folder = _checkpoint(tmp_path / "checkpoint", {0: "\n".join([*lines, '{"topic":{"0":12}}', "-"])}, done=1)
     [found] = _look(table, {"name": "stream", "checkpoint": str(folder)}).readers
@@ -105,9 +99,9 @@ def test_of_several_sources_the_slowest_counts(table: HudiTable, tmp_path: Path)
 
 def test_a_lag_is_counted_by_the_clock(table: HudiTable) -> None:
     """A reader that has read everything needs the newest commit, at which its next query begins."""
-    old, young = _wrote(table), None
+    old, young = table.write({}), None
     table.clock.advance(timedelta(hours=3))
-    young = _wrote(table)
+    young = table.write({})
     [found] = _look(table, {"name": "export", "longest_lag": "1h"}).readers
     assert (found.behind, found.needs) == (1, young)
     [found] = _look(table, {"name": "export", "longest_lag": "4h"}).readers
@@ -122,7 +116,7 @@ def test_a_position_that_cannot_be_read_holds_back_clean_and_archive_by_name(
     table: HudiTable, tmp_path: Path, broken: str
 ) -> None:
     """Nothing is guessed about the reader's needs."""
-    _wrote(table)
+    table.write({})
     reader = {"name": "stream", "checkpoint": str(tmp_path / "checkpoint")}
     if broken == "no instant":
         (tmp_path / "position").write_text("yesterday")
@@ -145,7 +139,7 @@ def test_a_position_that_cannot_be_read_holds_back_clean_and_archive_by_name(
 
 def test_a_position_is_looked_at_although_the_timeline_stands_still(table: HudiTable, tmp_path: Path) -> None:
     """Where readers are declared, a view is kept for at most a minute, and says where they are."""
-    time = _wrote(table)
+    time = table.write({})
     (tmp_path / "position").write_text(f"{_ended(table, time)}\n")
     wanted = _registered(table, {"name": "export", "position": str(tmp_path / "position")})
     table.clock.advance(timedelta(minutes=5))

@@ -61,14 +61,12 @@ def test_delta_commits_since_its_last_compaction_are_counted(table: HudiTable, m
     for _ in range(3):
         metadata.commit(table.write({}))
     [backlog] = seen(table).inner
-    assert backlog is not None
     assert (backlog.commits, backlog.since, backlog.pinned_by) == (3, None, None)
 
     last = seen(table).timeline.instants[-1].time
     metadata.commit(f"{last}001" if table.version < 8 else table.next_time(), "commit")
     metadata.commit(table.write({}))
     [backlog] = seen(table).inner
-    assert backlog is not None
     assert backlog.commits == 1
     assert backlog.since is not None
     assert abs((table.clock.now() - backlog.since).total_seconds()) < 5
@@ -82,11 +80,9 @@ def test_below_version_8_any_older_pending_instant_pins_it(tmp_path: Path) -> No
         metadata.commit(table.write({}))
         plan = table.plan_compaction()
         [backlog] = seen(table).inner
-        assert backlog is not None
         assert backlog.pinned_by is None
         metadata.commit(table.write({}))
         [backlog] = seen(table).inner
-        assert backlog is not None
         assert backlog.pinned_by == (f"compaction {plan}" if version == 6 else None)
 
 
@@ -96,7 +92,6 @@ def test_an_instant_that_it_has_and_the_table_has_not_pins_it(table: HudiTable, 
     write = table.begin_write()
     metadata.commit(write)
     [backlog] = seen(table).inner
-    assert backlog is not None
     assert backlog.pinned_by == f"deltacommit {write}"
 
 
@@ -276,12 +271,10 @@ def test_a_plan_leaves_out_what_was_committed_before_it_and_is_newer_than_its_ba
 
 
 def test_a_plan_with_all_files_of_its_groups_leaves_out_none() -> None:
+    """A group without a base file needs each log file."""
+    assert left_out(of_plan(log(DONE)), {"p0": [log(OLD), log(DONE)]}, SINCE, at=PLANNED) == of_plan(log(OLD))
     names = [base("20260201000000000"), log(DONE), log("20260215000000000")]
     assert not left_out(of_plan(*names), {"p0": [*names, base(OLD)]}, SINCE, at=PLANNED)
-
-
-def test_a_group_without_a_base_file_needs_each_log_file() -> None:
-    assert left_out(of_plan(log(DONE)), {"p0": [log(OLD), log(DONE)]}, SINCE, at=PLANNED) == of_plan(log(OLD))
 
 
 def test_a_log_compaction_needs_each_log_file_since_the_base_file_below_it() -> None:

@@ -239,9 +239,9 @@ def test_a_write_does_not_meet_what_was_completed_before_it_or_planned_after_its
     assert met(table) == frozenset()
 
 
-@pytest.mark.parametrize(("version", "pending_hurts"), [(6, True), (9, False)])
+@pytest.mark.parametrize(("version", "completed", "hit"), [(6, False, True), (9, False, False), (9, True, True)])
 def test_a_write_meets_a_compaction_that_was_requested_after_it(
-    tmp_path: Path, version: int, pending_hurts: bool
+    tmp_path: Path, version: int, completed: bool, hit: bool
 ) -> None:
     """The compaction was completed before the write. Below version 8 a pending one is enough. The write has seen older
     ones.
@@ -250,15 +250,7 @@ def test_a_write_meets_a_compaction_that_was_requested_after_it(
     table.plan_compaction()
     begun(table)
     plan = table.plan_compaction()
+    if completed:
+        table.complete(plan, "commit", commit_content({"p1": [base_file("a", plan)]}))
 
-    assert met(table) == (frozenset({plan}) if pending_hurts else frozenset())
-
-
-def test_a_write_meets_a_compaction_that_is_completed_in_its_life(tmp_path: Path) -> None:
-    """Its writer prefers to lose to it."""
-    table = made(tmp_path)
-    begun(table)
-    plan = table.plan_compaction()
-    table.complete(plan, "commit", commit_content({"p1": [base_file("a", plan)]}))
-
-    assert met(table) == {plan}
+    assert met(table) == (frozenset({plan}) if hit else frozenset())

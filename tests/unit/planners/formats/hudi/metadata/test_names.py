@@ -61,17 +61,15 @@ def test_any_other_name_is_no_instant(name: str, layout: Layout) -> None:
         "20260101000000000.merge",
         "20260101000000000.compaction",
         "٢٠٢٦٠١٠١٠٠٠٠٠٠٠٠٠.commit",
+        "20260101000000000_20260101000001000.commit",
     ],
 )
 def test_what_else_lies_in_the_folder_is_ignored(name: str) -> None:
-    """Checksums, properties and unknown actions are no instants."""
+    """Checksums, properties and unknown actions are no instants. A completion time is in the name exactly in layout
+    2.
+    """
     assert parse(name, Layout.V1) is None
-
-
-def test_a_completed_name_belongs_to_one_layout_only() -> None:
-    """A completion time is in the name exactly in layout 2."""
     assert parse("20260101000000000.commit", Layout.V2) is None
-    assert parse("20260101000000000_20260101000001000.commit", Layout.V1) is None
 
 
 @pytest.mark.parametrize(

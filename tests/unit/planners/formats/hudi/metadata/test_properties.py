@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
 from lakewarden.planners.model.view import Blocker
+from tests.support.hudi.hudi_look import made
 from tests.support.hudi.hudi_table import HudiTable
-from tests.unit.planners.formats.hudi.test_observing import made, served, view_of
+from tests.unit.planners.formats.hudi.test_observing import served, view_of
 
 JAVA_ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "=": "\\=", ":": "\\:", "#": "\\#"}
 
@@ -60,10 +61,15 @@ def test_what_java_stores_is_read_back(values: dict[str, str]) -> None:
         ("!no\n#no\n\na=1\na=2", {"a": "2"}),
         ("url=s3\\://b/x", {"url": "s3://b/x"}),
         ("a=\\u00e9\\", {"a": "é"}),
+        ("a=\\ud83d\\ude00", {"a": "\U0001f600"}),
+        ("a=\\ud800", {"a": "\ufffd"}),
+        ("a=\\ude00\\ud83d.", {"a": "\ufffd\ufffd."}),
     ],
 )
 def test_javas_notation_is_understood(content: str, values: dict[str, str]) -> None:
-    """Separators, continuation lines, comments and escapes mean what they mean in Java."""
+    """Separators, continuation lines, comments and escapes mean what they mean in Java. Half a pair of surrogates,
+    which cannot be written anywhere, becomes a mark.
+    """
     assert parse_properties(content.encode("latin-1")) == values
 
 
@@ -71,19 +77,6 @@ def test_javas_notation_is_understood(content: str, values: dict[str, str]) -> N
 def test_any_bytes_can_be_read(content: bytes) -> None:
     """A damaged file raises nothing here. A missing key is noticed by name."""
     parse_properties(content)
-
-
-@pytest.mark.parametrize(
-    ("content", "values"),
-    [
-        ("a=\\ud83d\\ude00", {"a": "\U0001f600"}),
-        ("a=\\ud800", {"a": "\ufffd"}),
-        ("a=\\ude00\\ud83d.", {"a": "\ufffd\ufffd."}),
-    ],
-)
-def test_a_pair_of_surrogates_is_one_sign_and_half_a_pair_is_a_mark(content: str, values: dict[str, str]) -> None:
-    """Text that cannot be written anywhere does not get further."""
-    assert parse_properties(content.encode("latin-1")) == values
 
 
 @pytest.mark.parametrize("line", ["\\\n", "a\\\n", "\\\\\\\n", "a=b\n", "\n", "#\n", "\\u00e9\\\n"])
@@ -161,14 +154,17 @@ def test_a_key_that_the_backup_has_and_the_file_lacks_blocks_every_service(tmp_p
     assert not blocked(table)
 
 
+@pytest.mark.parametrize("key", ["hoodie.record.merge.mode", "hoodie.timeline.layout.version"])
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_a_merge_on_read_table_has_a_merge_mode_from_version_8_on(tmp_path: Path, version: int) -> None:
-    """Without it a compaction ends with a NullPointerException. Older tables never had one."""
+def test_a_merge_on_read_table_has_a_merge_mode_and_a_layout_from_version_8_on(
+    tmp_path: Path, version: int, key: str
+) -> None:
+    """Without the mode a compaction ends with a NullPointerException, without the layout Hudi finds no table. Older
+    tables never had a mode.
+    """
     table = made(tmp_path, version=version)
-    without(table, "hoodie.record.merge.mode")
-    assert [one.reason.split(",")[0] for one in blocked(table)] == (
-        [] if version == 6 else [f"{BROKE_OFF}lacks hoodie.record.merge.mode"]
-    )
+    without(table, key)
+    assert [one.reason.split(",")[0] for one in blocked(table)] == ([] if version == 6 else [f"{BROKE_OFF}lacks {key}"])
 
 
 @pytest.mark.parametrize(
@@ -212,13 +208,6 @@ def test_lines_that_belong_together_are_judged_together(tmp_path: Path, more: Ma
     """A half of them fails a compaction for ever, with its plan left."""
     (found,) = blocked(made(tmp_path, properties={**ORDERED, **more}))
     assert found.reason.startswith(f"{BROKE_OFF}{names}")
-
-
-def test_a_table_of_layout_2_says_so(tmp_path: Path) -> None:
-    """Hudi finds no table without the line."""
-    table = ordered(tmp_path)
-    without(table, "hoodie.timeline.layout.version")
-    assert blocked(table)[0].reason.startswith(f"{BROKE_OFF}lacks hoodie.timeline.layout.version")
 
 
 @pytest.mark.parametrize(

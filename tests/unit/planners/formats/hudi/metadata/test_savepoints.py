@@ -94,12 +94,6 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> HudiTable:
     return made(tmp_path, version=request.param)
 
 
-def _wrote(table: HudiTable) -> str:
-    time = table.begin_write()
-    table.commit_write(time)
-    return time
-
-
 def _read(table: HudiTable) -> Any:
     storage = LocalStorage()
     properties = read_table_properties(str(table.folder), storage)
@@ -109,14 +103,14 @@ def _read(table: HudiTable) -> Any:
 
 def test_a_savepoint_says_who_made_it_and_when(table: HudiTable) -> None:
     """Its own metadata says it. If that cannot be read, the savepoint is not judged."""
-    first, second = _wrote(table), _wrote(table)
+    first, second = table.write({}), table.write({})
     table.savepoint(first, by="ann", comments="mine")
     table.savepoint(second, by=USER, comments=comment("r1"))
     found = read_savepoints(*_read(table))
     assert [(one.time, one.by, one.run) for one in found] == [(first, "ann", None), (second, USER, "r1")]
     assert all(abs(one.at - table.clock.now()) < timedelta(seconds=5) for one in found)
 
-    table.savepoint(_wrote(table))
+    table.savepoint(table.write({}))
     newest = max(table.timeline.glob("*.savepoint"))
     newest.write_bytes(newest.read_bytes()[:40])
     with pytest.raises(TemporaryError, match=r"savepoint cannot be read"):
@@ -126,7 +120,7 @@ def test_a_savepoint_says_who_made_it_and_when(table: HudiTable) -> None:
 def test_a_clean_tells_from_where_on_commits_can_be_saved(table: HudiTable) -> None:
     """A clean by file versions does not say it. It left what the newest commit before it shows."""
     assert retained_since(*_read(table)) is None
-    first, second = _wrote(table), _wrote(table)
+    first, second = table.write({}), table.write({})
     table.complete_clean(table.plan_clean(), seen=second, retained=first)
     assert retained_since(*_read(table)) == first
     table.complete_clean(table.plan_clean(), seen=second)
@@ -135,10 +129,10 @@ def test_a_clean_tells_from_where_on_commits_can_be_saved(table: HudiTable) -> N
 
 def test_the_backlog_counts_from_our_last_savepoint(table: HudiTable) -> None:
     """An operator's savepoint does not delay ours."""
-    saved = _wrote(table)
+    saved = table.write({})
     table.savepoint(saved, by=USER, comments=comment("r1"))
-    table.savepoint(_wrote(table))
-    _wrote(table)
+    table.savepoint(table.write({}))
+    table.write({})
     view = look(table, Service.SAVEPOINT).view
     assert view.backlogs[Service.SAVEPOINT].commits == 2
     assert [one.author for one in view.timeline.instants if one.stands_for is InstantKind.SAVEPOINT] == ["r1", None]
@@ -146,7 +140,7 @@ def test_the_backlog_counts_from_our_last_savepoint(table: HudiTable) -> None:
 
 def test_what_a_run_left_half_way_holds_back_others_and_is_due(table: HudiTable) -> None:
     """Our mark beside the table names it. Without the mark it may be an operator's, and everything waits."""
-    time = _wrote(table)
+    time = table.write({})
     table.put(f"{time}.savepoint.inflight")
     view = look(table, Service.SAVEPOINT).view
     assert all(any(one.concerns(service) for one in view.blockers) for service in Service)
@@ -163,7 +157,7 @@ def test_what_a_run_left_half_way_holds_back_others_and_is_due(table: HudiTable)
 
 def test_a_pending_clean_goes_before_a_savepoint(table: HudiTable) -> None:
     """That is reported only where savepoints are asked for."""
-    _wrote(table)
+    table.write({})
     clean = table.plan_clean(files={"p0": ("a-0_0-1-2_20260101000000000.parquet",)})
     asked, other = look(table, Service.SAVEPOINT).view, look(table, Service.ARCHIVE).view
     assert any(f"clean {clean} is pending" in one.reason for one in asked.blockers)
@@ -172,12 +166,12 @@ def test_a_pending_clean_goes_before_a_savepoint(table: HudiTable) -> None:
 
 def test_the_oldest_savepoint_says_how_much_of_the_timeline_it_holds(table: HudiTable) -> None:
     """It says how many commits it holds, how old it is, and whether it will be removed by itself."""
-    _wrote(table)
+    table.write({})
     assert look(table).view.timeline.held_by_savepoint() == ()
-    saved = _wrote(table)
+    saved = table.write({})
     table.savepoint(saved)
     for _ in range(3):
-        _wrote(table)
+        table.write({})
     view = look(table).view
     savepoint, *commits = view.timeline.held_by_savepoint()
     assert (savepoint.time, len(commits)) == (saved, 3)

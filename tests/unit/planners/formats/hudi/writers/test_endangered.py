@@ -78,19 +78,16 @@ def _completed(time: str, *, minutes: float) -> Instant:
 
 
 def test_only_writes_that_began_before_the_first_one_after_the_plan_ended_lose_to_a_log_compaction() -> None:
-    """A write compares itself with what came after the newest commit that it found when it began."""
+    """A write compares itself with what came after the newest commit that it found when it began. A commit that is
+    completed after the plan, but sorted before it, makes no write look less far back.
+    """
     blind = an_instant(time="00000060", state=State.INFLIGHT, requested_at=NOW)
     knowing = an_instant(time="00000090", state=State.INFLIGHT, requested_at=NOW + timedelta(minutes=2))
     view = a_view(blind, _completed("00000070", minutes=1), _completed("00000080", minutes=3), knowing)
+    older = a_view(_completed("00000040", minutes=1), NEWER)
 
     assert endangered_writes(view, Service.LOG_COMPACTION, step=Step.COMMIT, instant=PLAN) == (blind,)
-
-
-def test_a_commit_older_than_the_plan_makes_no_write_look_less_far_back() -> None:
-    """It is completed after the plan, but sorted before it."""
-    view = a_view(_completed("00000040", minutes=1), NEWER)
-
-    assert endangered_writes(view, Service.LOG_COMPACTION, step=Step.COMMIT, instant=PLAN) == (NEWER,)
+    assert endangered_writes(older, Service.LOG_COMPACTION, step=Step.COMMIT, instant=PLAN) == (NEWER,)
 
 
 def test_a_log_compaction_waits_for_a_write_after_its_plan_where_writes_are_expected() -> None:
@@ -212,14 +209,12 @@ def write(*, beats_until: timedelta | None = timedelta(minutes=1), age: timedelt
     )
 
 
-def test_a_living_write_may_read_the_plans_that_it_has_seen() -> None:
-    """Its tasks read the plans that it found when it began. A write without a heartbeat may be alive, too."""
+def test_a_living_write_may_read_the_plans_that_it_has_seen_and_a_dead_one_reads_none() -> None:
+    """Its tasks read the plans that it found when it began. A write without a heartbeat may be alive, too, unless it is
+    older than any reading task.
+    """
     assert may_read(write(), NOW)
     assert may_read(write(beats_until=None, age=timedelta(minutes=9)), NOW)
-
-
-def test_a_dead_write_reads_no_plan() -> None:
-    """Its heartbeat has expired, or it has none and is older than any reading task."""
     assert not may_read(write(beats_until=timedelta(seconds=-1)), NOW)
     assert not may_read(write(beats_until=None, age=timedelta(minutes=11)), NOW)
 

@@ -106,27 +106,20 @@ def test_a_table_without_writes_is_as_its_owner_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "groups"), [(DECLARED, (BUCKET,)), (UNDECLARED, (SHARED,))])
-def test_buckets_of_writers_without_blocking_are_not_clustered(
-    tmp_path: Path, options: HudiTableOptions, groups: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("service", "why"), [(Service.CLUSTERING, "must not be clustered"), (Service.TTL, "the same names again")]
+)
+def test_buckets_of_writers_without_blocking_are_not_clustered_and_do_not_expire(
+    tmp_path: Path, options: HudiTableOptions, groups: tuple[str, ...], service: Service, why: str
 ) -> None:
-    """Their index is a simple one, both by the declaration and by the names."""
+    """Their index is a simple one, both by the declaration and by the names. They would give the buckets of a deleted
+    partition their old names, and Hudi would hide what they write.
+    """
     table, _, _ = _beside_a_write(tmp_path, *groups)
-    view = _seen(table, options, {Service.CLUSTERING: POLICY})
+    view = _seen(table, options, {service: POLICY})
 
-    assert [one.services for one in view.blockers] == [frozenset({Service.CLUSTERING})]
-    assert "must not be clustered" in view.blockers[0].reason
-
-
-@pytest.mark.parametrize(("options", "groups"), [(DECLARED, (BUCKET,)), (UNDECLARED, (SHARED,))])
-def test_partitions_of_writers_without_blocking_do_not_expire(
-    tmp_path: Path, options: HudiTableOptions, groups: tuple[str, ...]
-) -> None:
-    """They would give the buckets of a deleted partition their old names, and Hudi would hide what they write."""
-    table, _, _ = _beside_a_write(tmp_path, *groups)
-    view = _seen(table, options, {Service.TTL: POLICY})
-
-    assert [one.services for one in view.blockers] == [frozenset({Service.TTL})]
-    assert "the same names again" in view.blockers[0].reason
+    assert [one.services for one in view.blockers] == [frozenset({service})]
+    assert why in view.blockers[0].reason
 
 
 def test_what_never_runs_beside_them_is_told_before_the_start() -> None:
