@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup
 
 from lakewarden.executors.pool.listening import LogLine
 from lakewarden.planners.model.clock import Clock
@@ -20,6 +21,7 @@ from lakewarden.service.http.registered import run_bodies, run_for
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.event_log import written_out
+from lakewarden.service.reporting.run_pictures import steps_drawn
 
 _ROWS = 100
 _LOG_LINES = 200
@@ -81,7 +83,7 @@ def add_run_pages(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Re
         """Return the page of one run."""
         record = run_for(plane, run, caller_of(request))
         [body] = run_bodies(plane, [record], now=clock.now())
-        lines = plane.end_of_run_log(record.id, limit=_LOG_LINES)
+        lines, picture = plane.end_of_run_log(record.id, limit=_LOG_LINES), steps_drawn(record)
         return rendering.page(
             request,
             "run",
@@ -89,6 +91,7 @@ def add_run_pages(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Re
             run=record,
             told=body,
             steps=_steps(record),
+            picture=None if picture is None else Markup(picture),  # noqa: S704 - it has no text of others
             roles=Role,
             log=None if lines is None else _log_shown(lines),
             earlier_lines=lines[0].number - 1 if lines else 0,

@@ -28,6 +28,7 @@ from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run
 from lakewarden.service.page.facts import facts_of, sums_by_service
 from lakewarden.service.reporting.picture import SPANS, TimeRange, bars, drawn, fitting, steady
+from lakewarden.service.reporting.run_pictures import days_drawn
 from lakewarden.service.reporting.writer_options import written_out
 
 _NEWEST = 50
@@ -67,9 +68,10 @@ def add_table(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
             facts=facts_of(status),
             owner=status.owner,
             roles=Role,
-            picture=Markup(drawn(all_bars, window, now=now, link=_page_of)),  # noqa: S704 - it escapes its texts
+            picture=_markup(drawn(all_bars, window, now=now, link=_page_of)),
             instants=list(reversed(timeline.instants))[:_NEWEST],
             runs=runs[:_RUNS_SHOWN],
+            days=_markup(days_drawn(runs, now, complete=len(runs) < _RUNS_DRAWN)),
             sums=sums_by_service(runs),
             summed=len(runs),
             policies=policies_of(status.table),
@@ -82,6 +84,10 @@ def add_table(app: FastAPI, plane: ControlPlane, clock: Clock, rendering: Render
             earlier=address(request, span=span or _name(window.length), until=_moment(window.end - window.length / 2)),
             later=address(request, span=span or _name(window.length), until=_later(window, now)),
         )
+
+
+def _markup(picture: str | None) -> Markup | None:
+    return None if picture is None else Markup(picture)  # noqa: S704 - pictures escape their texts
 
 
 def _options_shown(writers: WriterPart, table: Table, runs: Sequence[Run]) -> Mapping[str, str]:
