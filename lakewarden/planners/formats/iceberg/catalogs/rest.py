@@ -76,8 +76,6 @@ class RestServer:
             self._raise(error)
         if answer.status_code == _NOT_MODIFIED:
             return last_location
-        if answer.status_code == _NOT_FOUND:
-            raise PermanentError(f"the catalog {self._name} has no table {identifier}: {server_message(answer)}")
         if not answer.ok:
             raise self._not_told(answer, identifier)
         location = _metadata_location(answer)
@@ -97,8 +95,6 @@ class RestServer:
                 answer, known = self._client.ask_for(identifier, etag="", delegated=_CREDENTIALS), None
         except requests.RequestException as error:
             self._raise(error)
-        if answer.status_code == _NOT_FOUND:
-            raise PermanentError(f"the catalog {self._name} has no table {identifier}: {server_message(answer)}")
         if not answer.ok:
             raise self._not_told(answer, identifier)
         try:
@@ -181,6 +177,8 @@ class RestServer:
 
     def _not_told(self, answer: requests.Response, identifier: str) -> LakewardenError:
         status, message = answer.status_code, server_message(answer)
+        if status == _NOT_FOUND:
+            return PermanentError(f"the catalog {self._name} has no table {identifier}: {message}")
         if status in _REFUSALS:
             return self._refused(message)
         if status == _FORBIDDEN:

@@ -127,7 +127,7 @@ def test_versions_that_only_older_versions_name_are_known(table: IcebergTable) -
     ("young", "old", "options"), [(48, 96, {}), (23, 25, {"older_than": "0s"})], ids=["by default", "at least a day"]
 )
 def test_what_was_written_lately_may_be_a_commit_under_way(
-    table: IcebergTable, young: int, old: int, options: dict[str, str]
+    table: IcebergTable, young: int, old: int, options: dict[str, Any]
 ) -> None:
     """A commit writes its metadata last, and a long one takes hours. No setting lets younger files go."""
     put(table.folder / "data/p=0" / data_file("young"), ago=timedelta(hours=young))
