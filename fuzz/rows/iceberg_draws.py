@@ -23,7 +23,7 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "compaction": (
         _SMALL,
         _SMALL,
-        {**_SMALL, "rewrite_position_deletes": True, "remove_dangling_deletes": True},
+        {**_SMALL, "remove_dangling_deletes": True},
         {**_SMALL, "partial_progress": True, "max_commits": 2},
         {**_SMALL, "target_file_size": "2KiB", "min_file_size": "1KiB", "max_file_size": "4KiB"},
         {**_SMALL, "max_files": 3},
@@ -42,10 +42,9 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
         {"max_snapshot_age": "0s", "min_snapshots_to_keep": 1},
         {"max_snapshot_age": "0s", "min_snapshots_to_keep": 2},
         {"max_snapshot_age": "0s", "min_snapshots_to_keep": 1, "max_snapshots": 1},
-        {"max_snapshot_age": "0s", "min_snapshots_to_keep": 1, "clean_expired_metadata": True},
     ),
     "orphans": ({"older_than": "1d", "unknown_for": "0s"},),
-    "archive": ({"small_manifests": 2}, {"small_manifests": 2, "metadata_versions": 1}),
+    "archive": ({"small_manifests": 2},),
     "table_stats": ({}, {"columns": ["k"]}, {"partition_stats": False}),
 }
 

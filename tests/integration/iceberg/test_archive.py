@@ -1,4 +1,4 @@
-"""Iceberg's archive on real Spark: fewer manifests, and a bounded log of metadata files."""
+"""Iceberg's archive on real Spark: fewer manifests."""
 
 from __future__ import annotations
 
@@ -16,24 +16,21 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_small_manifests_become_few_and_the_log_of_versions_is_bounded(driver: Driver, trips: Trips) -> None:
+def test_small_manifests_become_few(driver: Driver, trips: Trips) -> None:
     """Manifests are rewritten by a commit with the run's id, and no data file is touched."""
     files = trips.files_on_disk()
-    run = driver.submit(trips, Service.ARCHIVE, small_manifests=5, metadata_versions=3)
+    run = driver.submit(trips, Service.ARCHIVE, small_manifests=5)
     outcome = driver.finish(run)
 
     assert isinstance(outcome, Succeeded)
     assert (outcome.figures["manifests_rewritten"], outcome.figures["manifests_added"]) == (6, 1)
     [signed] = trips.signed_by(run)
     assert (signed["operation"], signed["lakewarden.service"]) == ("replace", "archive")
-    table = trips.read()
-    assert len(table.inspect.manifests()) == 1
-    assert table.properties["write.metadata.previous-versions-max"] == "3"
-    assert table.properties["write.metadata.delete-after-commit.enabled"] == "true"
+    assert len(trips.read().inspect.manifests()) == 1
     assert trips.files_on_disk() == files
     assert trips.found() == trips.expected
 
-    again = driver.carry_out(trips, Service.ARCHIVE, small_manifests=5, metadata_versions=3)
+    again = driver.carry_out(trips, Service.ARCHIVE, small_manifests=5)
     assert isinstance(again, NothingToDo)
 
 

@@ -340,8 +340,7 @@ def test_a_table_whose_files_may_not_be_deleted_keeps_them(
 ) -> None:
     """Its properties say that other tables may need them: `gc.enabled=false`, and the properties that Nessie writes."""
     table.trips.lake.spark.sql(f"alter table {table.trips.sql} set tblproperties ('{key}' = '{value}')")
-    bounded = {"metadata_versions": 5}
-    for service, options in [(Service.CLEAN, EVERYTHING), (Service.ORPHANS, {}), (Service.ARCHIVE, bounded)]:
+    for service, options in [(Service.CLEAN, EVERYTHING), (Service.ORPHANS, {})]:
         outcome = driver.carry_out(table, service, **options)
         assert isinstance(outcome, Failed)
         assert outcome.kind is FailureKind.PERMANENT

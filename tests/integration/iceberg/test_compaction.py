@@ -281,28 +281,17 @@ def test_a_table_that_is_gone_is_for_a_person(driver: Driver, lake: Lake) -> Non
     assert table.name in outcome.reason
 
 
-def test_only_what_the_owner_lets_it_take_is_rewritten_and_the_oldest_first(driver: Driver, trips: Trips) -> None:
-    """A partition that is not selected, and files that are too young, stay as they are. Of the rest one run takes the
-    oldest.
-    """
+def test_only_what_the_owner_lets_it_take_is_rewritten(driver: Driver, trips: Trips) -> None:
+    """A partition that is not selected stays as it is. Of the rest one run takes the most fragmented."""
     trips.append(commits=3, partitions=3)
     others = {trips.data_file_of(0)}
-    outcome = driver.carry_out(
-        trips,
-        Service.COMPACTION,
-        where="p IN (1, 2)",
-        job_order="oldest",
-        max_files=9,
-        min_input_files=3,
-    )
+    outcome = driver.carry_out(trips, Service.COMPACTION, where="p IN (1, 2)", max_files=9, min_input_files=3)
     assert isinstance(outcome, Succeeded)
     assert outcome.figures["files_rewritten"] == 9
     sizes = trips.files_by_partition()
     assert sizes == {0: 9, 1: 1, 2: 3}
     assert all(path.exists() for path in others)
 
-    young = driver.carry_out(trips, Service.COMPACTION, where="p = 2", min_file_age="1h", min_input_files=3)
-    assert isinstance(young, NothingToDo)
     assert isinstance(driver.carry_out(trips, Service.COMPACTION, where="p = 2", min_input_files=3), Succeeded)
     assert trips.files_by_partition() == {0: 9, 1: 1, 2: 1}
     assert trips.found() == trips.expected

@@ -128,15 +128,6 @@ def test_no_deleted_row_comes_back_and_the_file_that_had_to_stay_comes_last(
     assert {id_: value for id_, _, value in rows} == expected
 
 
-def test_files_that_are_too_young_are_waited_for(driver: Driver, trips: Trips) -> None:
-    """They were there at the request, so the rewrite has not ended. The run says when it is worth to come again."""
-    outcome = driver.finish(driver.submit(trips, Service.COMPACTION, rewrite_all=mark(trips), min_file_age="1h"))
-
-    assert isinstance(outcome, NothingToDo)
-    assert outcome.again is not None
-    assert 3400 < outcome.again.total_seconds() <= 3600
-
-
 @contextmanager
 def _appending(trips: Trips) -> Iterator[None]:
     """Let a writer append until the context is left. It commits again if another client was faster."""

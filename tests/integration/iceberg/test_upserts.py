@@ -134,22 +134,6 @@ def test_deletes_of_no_partition_hold_for_all_of_them(driver: Driver, lake: Lake
     assert _read_by_spark(table) == expected
 
 
-def test_position_deletes_that_a_writer_is_at_are_left_to_it(driver: Driver, trips: Trips) -> None:
-    """A partition becomes hot while another one is rewritten. No delete file of it is replaced."""
-    trips.age()
-    trips.quiet_for = "1h"
-    run = driver.submit(trips, Service.COMPACTION, max_files=7, rewrite_position_deletes=True)
-    driver.advance(run, to=Step.COMMIT)
-    trips.delete(*(10 * commit + 1 for commit in range(6)))
-    hot = delete_files(trips.read())
-    assert len(hot) == 6
-    driver.pool.answer(run, Step.COMMIT, Granted())
-    assert isinstance(driver.next(run, Ended).outcome, Succeeded)
-
-    assert delete_files(trips.read()) == hot
-    assert _rows(trips) == trips.expected
-
-
 def test_a_rewrite_that_would_drop_newer_deletes_yields(driver: Driver, lake: Lake, tmp_path: Path) -> None:
     """The only file of a table is rewritten for its deletes, so no file from before the plan is left. Of two
     checkpoints with deletes alone Iceberg would drop the first. No file of ours stays behind.
@@ -225,16 +209,12 @@ def test_a_jvm_that_dies_before_the_exchange_has_changed_nothing(
     assert _rows(trips) == _read_by_spark(trips) == expected
 
 
-def test_needless_deletes_go_and_position_deletes_are_joined_where_files_were_rewritten(
-    driver: Driver, trips: Trips
-) -> None:
+def test_needless_deletes_go_where_files_were_rewritten(driver: Driver, trips: Trips) -> None:
     """Deletes for removed files are left out, those for remaining files are kept, and no row changes."""
     trips.delete(*(10 * commit + partition for commit in range(6) for partition in (0, 1)))
     before = delete_files(trips.read())
     time.sleep(1.2)  # quiet_for
-    outcome = driver.carry_out(
-        trips, Service.COMPACTION, max_files=7, rewrite_position_deletes=True, remove_dangling_deletes=True
-    )
+    outcome = driver.carry_out(trips, Service.COMPACTION, max_files=7, remove_dangling_deletes=True)
 
     assert isinstance(outcome, Succeeded)
     left = delete_files(trips.read())

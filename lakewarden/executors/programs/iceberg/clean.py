@@ -34,9 +34,8 @@ from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside
 from lakewarden.planners.formats.iceberg.deletion.reachable import FileKind, Suspects, only_reachable_from
 from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef, named
-from lakewarden.planners.formats.iceberg.deletion.unused_metadata import unused
-from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, list_of, manifests_in, read_table
-from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, Snapshot, TableMetadata, waits
+from lakewarden.planners.formats.iceberg.metadata.files import read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata, waits
 from lakewarden.planners.formats.iceberg.metadata.parsing import Spelling
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
@@ -64,7 +63,6 @@ class CleanSteps:
         self._table = table
         self._options = options
         self._planned: Suspects | None = None
-        self._specs: dict[int, frozenset[int]] = {}
 
     def plan(self) -> Plan | NothingToDo:
         """Take up the pending plan of any author. If there is none, make a new one.
@@ -185,7 +183,7 @@ class CleanSteps:
             except YieldError:
                 plan_store.write(replace(beside, pending=replace(pending, state=State.REQUESTED)))
                 raise
-            if present.is_nothing or self._removed(base, metadata, present):
+            if present.is_nothing or self._removed(base, present):
                 return present
         plan_store.write(replace(beside, pending=replace(pending, state=State.REQUESTED)))
         raise YieldError(
@@ -222,7 +220,7 @@ class CleanSteps:
             file = str(base.metadataFileLocation())
         return base, metadata if metadata.file == file else read_table(file, self._table.storage, told=metadata.told)
 
-    def _removed(self, base: Any, metadata: TableMetadata, chosen: ChosenSnapshots) -> bool:
+    def _removed(self, base: Any, chosen: ChosenSnapshots) -> bool:
         """Commit `base` without these snapshots and names. Return False if the pointer or a name had moved."""
         ids = self._table.jvm.java.util.HashSet()  # Java would take a list for a list of snapshots
         for snapshot in chosen.snapshots:
@@ -232,7 +230,6 @@ class CleanSteps:
             for name, _ in chosen.refs:
                 builder = builder.removeRef(name)
             builder = builder.removeSnapshots(ids)
-            self._remove_metadata(builder, metadata)
             updated = builder.build()
             left, names = updated.snapshots().size(), updated.refs().size()
             expected = base.snapshots().size() - len(chosen.snapshots), base.refs().size() - len(chosen.refs)
@@ -240,32 +237,6 @@ class CleanSteps:
                 raise PermanentError("Iceberg would remove something else than what was chosen")
         points.reach(Point.EXPIRING, run=self._table.assignment.run, service=self._table.assignment.service)
         return moved(self._table, base, updated, requires_names=True)
-
-    def _remove_metadata(self, builder: Any, metadata: TableMetadata) -> None:
-        """Remove the schemas and partition specs that are out of use, if the options ask for it. These options are
-        refused for catalogs with a commit that is not conditional on `metadata`.
-        """
-        if not self._options.clean_expired_metadata:
-            return
-        now = self._table.clock.now()
-        leftovers = unused(metadata, self._table.options, now, specs_of=self._specs_of)
-        updates, sets = self._table.jvm.org.apache.iceberg.MetadataUpdate, self._table.jvm.java.util.HashSet
-        if leftovers.specs:
-            updates.RemovePartitionSpecs(sets(list(leftovers.specs))).applyTo(builder)
-        if leftovers.schemas:
-            updates.RemoveSchemas(sets(list(leftovers.schemas))).applyTo(builder)
-
-    def _specs_of(self, snapshot: Snapshot) -> frozenset[int]:
-        """Return the partition specs of a snapshot's manifests. A manifest list never changes, and is read once. A
-        snapshot that has lost it, or has a damaged one, may have had any spec.
-        """
-        if snapshot.id not in self._specs:
-            try:
-                manifests = manifests_in(list_of(snapshot), self._table.storage)
-            except (VanishedError, CorruptMetadataError):
-                return frozenset(self._table.metadata().specs)
-            self._specs[snapshot.id] = frozenset(manifest.spec for manifest in manifests)
-        return self._specs[snapshot.id]
 
     def _spare(self, suspects: Suspects, metadata: TableMetadata, carried_out: DeletionPlan, uuid: str) -> None:
         """Spare everything that the table needs now. Raises if it is another table, or still has a snapshot that has

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.client.runners import ordering, require_columns
 from lakewarden.executors.programs.iceberg.steps.file_groups import FileGroup
 from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps
-from lakewarden.planners.formats.iceberg.backlog.clustered import (
-    is_worth_clustering,
-    ordered_by,
-    remembering,
-    untouchable,
-)
+from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, ordered_by, remembering
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
 from lakewarden.planners.formats.iceberg.rewriting.selection import Thresholds
-from lakewarden.planners.model.view import TableView
 
 
 class ClusteringSteps(RewriteSteps):
@@ -36,10 +29,6 @@ class ClusteringSteps(RewriteSteps):
         """Choose file groups. Raises what any rewrite raises, and PermanentError if a column of the order is gone."""
         require_columns(self._table, self._clustering)
         return super().plan()
-
-    def avoided(self, view: TableView) -> Mapping[str, datetime]:
-        """Return the partitions with recent writes."""
-        return untouchable(view.writers, self._table.options, self._clustering, view.observed_at)
 
     def worthwhile(
         self, groups: Sequence[FileGroup], rules: Thresholds, metadata: TableMetadata

@@ -28,7 +28,7 @@ from lakewarden.planners.formats.iceberg.options.service_options import (
     least_age_of_orphans,
     least_age_of_snapshots,
 )
-from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, options_of
 from lakewarden.planners.formats.iceberg.writers.cold import awaited
 from lakewarden.planners.formats.iceberg.writers.writer_options import ENGINES, writer_options
 from lakewarden.planners.formats.shared_folder import SharedFolders
@@ -55,13 +55,13 @@ from lakewarden.planners.triggers import Trigger
 
 def contradictions(table: Table) -> Iterator[Contradiction]:
     """Yield each key that has to change, the reason, and the value to set."""
-    options = table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
+    options = options_of(table)
     if (why := misread(options.readers)) is not None:
         yield Contradiction(key="options.readers", reason=why)
     for service, policy in table.policies.items():
         match policy.options:
             case CleanOptions() as clean:
-                pairs = _of_clean(clean, options, table.catalog)
+                pairs = _of_clean(clean, options)
             case OrphansOptions() as orphans:
                 pairs = _of_orphans(orphans, options)
             case RewriteOptions() as rewrite:
@@ -73,21 +73,11 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
 
 _Found = Iterator[tuple[str, str]]
 
-_REST_HOLDS_NO_WRITER = (
-    "a REST catalog removes a partition spec although a writer commits a file of it at the same moment, and the table "
-    "cannot be read from then on. Remove clean_expired_metadata"
-)
 
-
-def _of_clean(clean: CleanOptions, options: IcebergTableOptions, catalog: object) -> _Found:
-    if clean.clean_expired_metadata and isinstance(catalog, RestCatalog):
-        yield "clean_expired_metadata", _REST_HOLDS_NO_WRITER
+def _of_clean(clean: CleanOptions, options: IcebergTableOptions) -> _Found:
     least = least_age_of_snapshots(options)
     if clean.max_snapshot_age is not None and clean.max_snapshot_age < least.age:
         yield "max_snapshot_age", _too_young("max_snapshot_age", clean.max_snapshot_age, least)
-    for at, branch in enumerate(clean.branches):
-        if branch.max_snapshot_age is not None and branch.max_snapshot_age < least.age:
-            yield f"branches.{at}.max_snapshot_age", _too_young("max_snapshot_age", branch.max_snapshot_age, least)
 
 
 def _of_orphans(orphans: OrphansOptions, options: IcebergTableOptions) -> _Found:
@@ -181,7 +171,7 @@ class IcebergFormat:
         table.
         """
         storage = self._vended.of(table, storage)
-        with self._blocked_by_name(table, storage):
+        with _blocked_by_name(table):
             return self._pointer_and_token(table, storage)[1]
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
@@ -191,7 +181,7 @@ class IcebergFormat:
         kept. If a commit or an expiry deletes a file during the observation, the table is observed once more.
         """
         storage = self._vended.of(table, storage)
-        with self._blocked_by_name(table, storage):
+        with _blocked_by_name(table):
             return self._observed(table, storage, previous, now=now)
 
     def _observed(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
@@ -213,25 +203,8 @@ class IcebergFormat:
         table raises.
         """
         storage = self._vended.of(table, storage)
-        with self._blocked_by_name(table, storage):
+        with _blocked_by_name(table):
             return storage, self._pointers.of(table, storage)
-
-    @contextlib.contextmanager
-    def _blocked_by_name(self, table: Table, storage: Storage) -> Iterator[None]:
-        """If the store refuses access, add what kind of access the table's catalog offers."""
-        try:
-            yield
-        except StoreRefusedError as refused:
-            if isinstance(table.catalog, RestCatalog) and table.catalog.access is Access.VENDED:
-                raise  # its message names the catalog
-            means = self._pointers.hands_out(table, storage)
-            if means is None:
-                raise
-            catalog, _ = named_in_catalog(table.location)
-            raise StoreRefusedError(
-                f"the catalog {catalog} {means}. Credentials of Lakewarden's own serve as well: add an entry for that "
-                f"bucket under storage ({refused})"
-            ) from refused
 
     def _pointer_and_token(self, table: Table, storage: Storage) -> tuple[Pointer, str]:
         pointer = self._pointers.of(table, storage)
@@ -246,6 +219,21 @@ class IcebergFormat:
     def awaited(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> str | None:
         """Return why `service` should wait before `step`: the distance to Lakewarden's last commit."""
         return awaited(view, service, step=step)
+
+
+@contextlib.contextmanager
+def _blocked_by_name(table: Table) -> Iterator[None]:
+    """If the store refuses access, name the access that a REST catalog may offer."""
+    try:
+        yield
+    except StoreRefusedError as refused:
+        if not isinstance(table.catalog, RestCatalog) or table.catalog.access is Access.VENDED:
+            raise  # with vended credentials its message names the catalog
+        catalog, _ = named_in_catalog(table.location)
+        raise StoreRefusedError(
+            f"{refused}: add an entry for that bucket under storage, or set catalogs.{catalog}.access: vended if "
+            "the catalog hands out credentials to the table's files"
+        ) from refused
 
 
 ICEBERG = IcebergFormat()

@@ -36,16 +36,10 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata,
 from lakewarden.planners.formats.iceberg.metadata.parsing import address_of
 from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
-from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.options.table_options import options_of
 from lakewarden.planners.formats.iceberg.rewriting.deletes import blocked_by_dropped_columns
 from lakewarden.planners.formats.iceberg.rewriting.reach import mark_of
-from lakewarden.planners.formats.iceberg.rewriting.selection import (
-    EVERYTHING,
-    ContradictoryThresholdsError,
-    UnknownFieldError,
-    selection,
-    thresholds,
-)
+from lakewarden.planners.formats.iceberg.rewriting.selection import ContradictoryThresholdsError, thresholds
 from lakewarden.planners.formats.iceberg.writers.activity import (
     is_update,
     newest_touches,
@@ -54,7 +48,7 @@ from lakewarden.planners.formats.iceberg.writers.activity import (
     usual_interval,
     writer_activity,
 )
-from lakewarden.planners.formats.iceberg.writers.cold import with_new_ones, with_rhythm
+from lakewarden.planners.formats.iceberg.writers.cold import REWRITES, with_new_ones, with_rhythm
 from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
@@ -62,8 +56,6 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker, TableView, WriterActivity
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.planners.storage.locations import is_in_catalog
-
-_REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
 
 
 def observed(
@@ -90,7 +82,7 @@ def observed(
     ends_at = None if timeout is None else time.monotonic() + timeout.total_seconds()
     reading = ManifestPass(storage=storage, metadata=metadata, remembered=remembered, ends_at=ends_at)
     manifests = () if is_encrypted(metadata) else reading.manifests(metadata.current_snapshot)
-    holdings, tallies = _holdings(table, reading, manifests, now) if counts_files(table) else (Holdings(), Tallies())
+    holdings, tallies = _holdings(table, reading, manifests) if counts_files(table) else (Holdings(), Tallies())
     activity = _activity(table, reading, holdings)
     plans = tuple(_plans(reading))
     lost = remembered.lost.looked_for(table, metadata, manifests, storage, now=now)
@@ -111,7 +103,7 @@ def observed(
     )
     view = TableView(
         identity=table_identity(table.location, metadata),
-        name=_name(table.location),
+        name=posixpath.basename(table.location),
         kind=sys.intern(f"v{metadata.format_version}"),
         version=sys.intern(str(metadata.format_version)),
         observed_at=now,
@@ -131,7 +123,7 @@ def observed(
         notes=needs.notes,
         kept_more=kept_more(table, metadata.properties),
         rewrites_all=_rewrites_all(table, metadata),
-        readers=tuple(positions(_options(table).readers, metadata, now)),
+        readers=tuple(positions(options_of(table).readers, metadata, now)),
         folder=folder_of(metadata) if is_in_catalog(table.location) else "",
     )
     keep_until = now if lost.files or behind else _keep_until(view, needs.changes_at)
@@ -140,7 +132,7 @@ def observed(
     )
     if shared is None:
         return observation
-    folders = folders_of(metadata, _options(table))
+    folders = folders_of(metadata, options_of(table))
     return shared.of(folders, storage, now=now, properties=metadata.properties).shown_in(observation, now=now)
 
 
@@ -169,7 +161,7 @@ def _keep_until(view: TableView, changes_at: datetime | None) -> datetime | None
 
 
 def _rewrites_all(table: Table, metadata: TableMetadata) -> Mapping[Service, str | Blocker]:
-    services = _REWRITES & table.policies.keys()
+    services = REWRITES & table.policies.keys()
     return dict.fromkeys(services, mark_of(metadata)) if services else {}
 
 
@@ -177,12 +169,10 @@ def counts_files(table: Table) -> bool:
     """Whether a policy of the table depends on its files, and not only on its snapshots. Then every manifest is read,
     and about 40 bytes are kept for each file.
     """
-    return not _REWRITES.isdisjoint(table.policies)
+    return not REWRITES.isdisjoint(table.policies)
 
 
-def _holdings(
-    table: Table, reading: ManifestPass, manifests: Sequence[Manifest], now: datetime
-) -> tuple[Holdings, Tallies]:
+def _holdings(table: Table, reading: ManifestPass, manifests: Sequence[Manifest]) -> tuple[Holdings, Tallies]:
     held = reading.held(manifests)
     if Service.CLUSTERING in table.policies:
         return held.everything(), Tallies()
@@ -191,11 +181,9 @@ def _holdings(
     options = configured or CompactionOptions()
     try:
         rules = thresholds(options, reading.metadata.properties)
-        may = selection(options, reading.metadata, now)
-    # the service is blocked, so nothing is compacted by these options
-    except (ContradictoryThresholdsError, UnknownFieldError):
-        rules, may = thresholds(CompactionOptions(), {}), EVERYTHING
-    return held.holdings(reading.metadata, rules, reading.remembered.tallies, may)
+    except ContradictoryThresholdsError:  # the service is blocked, so nothing is compacted by these options
+        rules = thresholds(CompactionOptions(), {})
+    return held.holdings(reading.metadata, rules, reading.remembered.tallies)
 
 
 def _activity(table: Table, reading: ManifestPass, holdings: Holdings) -> WriterActivity:
@@ -205,7 +193,7 @@ def _activity(table: Table, reading: ManifestPass, holdings: Holdings) -> Writer
         return writer_activity(writes, touches=None, updated=None, update_interval=None)
     updates = [write for write in writes if write.operation != "append" and is_update(write)]
     interval = usual_interval(update.at for update in updates)
-    recent = recent_updates(updates, _options(table), interval)
+    recent = recent_updates(updates, options_of(table), interval)
     written = tuple(holdings.written())
     updated = with_rhythm(
         newest_updates((update, reading.partitions_of(update)) for update in recent), written, updates
@@ -241,12 +229,3 @@ def _digest(file: str, storage: Storage) -> str:
         return blake2b(storage.read(file), digest_size=8).hexdigest()
     except FileNotFoundError:
         return ""
-
-
-def _options(table: Table) -> IcebergTableOptions:
-    return table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
-
-
-def _name(location: str) -> str:
-    """Return the name of the table for people: its identifier, or its folder."""
-    return posixpath.basename(location)

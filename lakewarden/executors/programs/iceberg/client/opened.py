@@ -22,7 +22,7 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import (
     COMMITTING,
     OF_A_CLIENT,
     Catalog,
-    why_commits_may_be_lost,
+    without_locks,
 )
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.formats.iceberg.catalogs.vended.storage import VendedFiles
@@ -279,7 +279,7 @@ def _require_exclusion(session: Any, java: Any, assignment: Assignment) -> None:
     with translated(Step.PLAN):
         client = session.sparkContext._jsc.hadoopConfiguration().get(OF_A_CLIENT)  # noqa: SLF001 - pyspark's access
         properties = dict(java.properties())
-    if (why := why_commits_may_be_lost(properties, catalog, client=client)) is not None:
+    if (why := without_locks(properties, catalog, client=client)) is not None:
         raise PermanentError(f"{why.reason}; {why.remedy}")
 
 

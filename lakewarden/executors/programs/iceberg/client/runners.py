@@ -26,11 +26,6 @@ def bin_packing(table: OpenTable, java_session: Any) -> Any:
     return _constructed(table, "SparkBinPackFileRewriteRunner", java_session, table.java)
 
 
-def joining_deletes(table: OpenTable, java_session: Any) -> Any:
-    """Return the rewriter of position deletes. It drops deletes of files that are gone."""
-    return _constructed(table, "SparkRewritePositionDeleteRunner", java_session, table.java)
-
-
 def ordering(options: ClusteringOptions) -> MakeRunner:
     """Return a function that makes the rewriter for `options`."""
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
 
 import structlog
 from py4j.java_gateway import is_instance_of
@@ -22,8 +21,8 @@ from lakewarden.executors.programs.iceberg.client.errors import plan_refused, tr
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.planners.formats.first_seen import FirstSeen, Life, first_seen
 from lakewarden.planners.formats.first_seen import content_of as content_of_seen
-from lakewarden.planners.formats.iceberg.backlog.blockers import why_files_stay
-from lakewarden.planners.formats.iceberg.deletion.candidates import Digests, TableFolder
+from lakewarden.planners.formats.iceberg.backlog.blockers import files_needed_elsewhere
+from lakewarden.planners.formats.iceberg.deletion.candidates import Candidates, Digests, TableFolder
 from lakewarden.planners.formats.iceberg.deletion.ground import Ground
 from lakewarden.planners.formats.iceberg.deletion.orphan_files import Probe
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
@@ -37,7 +36,7 @@ from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     plan_beside,
     seen_file_of,
 )
-from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind
+from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind, Suspects
 from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
@@ -60,8 +59,8 @@ _TOLD = 1000
 
 def require_permission(metadata: TableMetadata) -> None:
     """Raise PermanentError if the table's own properties say that others may need its files."""
-    if (why := why_files_stay(metadata)) is not None:
-        raise PermanentError(f"{why.reason}; {why.remedy}")
+    for blocker in files_needed_elsewhere(metadata):
+        raise PermanentError(f"{blocker.reason}; {blocker.remedy}")
 
 
 def files_if_asked(table: OpenTable, metadata: TableMetadata, *, unneeded: int) -> int | None:
@@ -87,19 +86,7 @@ def lost_if_unmoved(table: OpenTable, metadata: TableMetadata) -> Iterator[None]
         raise PermanentError(str(gone)) from gone
 
 
-class DeletableFiles(Protocol):
-    """Files that may be deleted. Some may be spared during the deletion."""
-
-    def files(self) -> Iterable[DeletableFile]:
-        """Return the files. Files of one kind follow each other."""
-        ...
-
-    def __contains__(self, path: str) -> bool:
-        """Whether a file may still be deleted."""
-        ...
-
-
-def delete(table: OpenTable, suspects: DeletableFiles, spare: Callable[[TableMetadata], None]) -> dict[str, int]:
+def delete(table: OpenTable, suspects: Suspects | Candidates, spare: Callable[[TableMetadata], None]) -> dict[str, int]:
     """Delete the suspects that the table does not need. Return how many of each kind are gone.
 
     `spare` removes the files that the table needs from the suspects. It is called with the current metadata before the

@@ -165,14 +165,14 @@ class FieldIds:
             "files have them"
         )
 
-    def told_with(self, nothing: NothingToDo) -> NothingToDo:
+    def told_with(self, reason: str) -> NothingToDo:
         """Return why a run found nothing, with the files that are left out. A property that is set is no commit, so the
         service looks again by itself. A rewrite of all files ends all the same.
         """
         if not self.lacking:
-            return nothing
-        again = timedelta(hours=1) if self._table.assignment.rewrite_all is None else nothing.again
-        return NothingToDo(reason=f"{nothing.reason}; {self._why_left_out()}", again=again)
+            return NothingToDo(reason=reason)
+        again = timedelta(hours=1) if self._table.assignment.rewrite_all is None else None
+        return NothingToDo(reason=f"{reason}; {self._why_left_out()}", again=again)
 
 
 def taken(groups: Iterable[FileGroup], avoided: Iterable[str], options: RewriteOptions) -> Sequence[FileGroup]:

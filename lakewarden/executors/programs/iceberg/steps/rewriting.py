@@ -7,7 +7,6 @@ commit    after a last check Iceberg's own commit exchanges the files, all at on
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -32,17 +31,17 @@ from lakewarden.executors.programs.iceberg.steps.file_groups import (
     planned_groups,
     taken,
 )
+from lakewarden.planners.formats.iceberg.backlog.clustered import untouchable
 from lakewarden.planners.formats.iceberg.metadata.files import manifests_in
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.rewriting.deletes import Planned, anchored, are_expected, kept_specs, refusal
 from lakewarden.planners.formats.iceberg.rewriting.reach import Reach
-from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, Thresholds, selection, thresholds
+from lakewarden.planners.formats.iceberg.rewriting.selection import Thresholds, selection, thresholds
 from lakewarden.planners.formats.iceberg.writers.activity import kept_off_for_branches
 from lakewarden.planners.formats.iceberg.writers.cold import left_alone
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.model.instant import Step
-from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage.content import read_ahead
 
 # The rows of a file group before and after it was rewritten, as the files' own footers count them.
@@ -215,7 +214,7 @@ def session_to_write_in(table: OpenTable) -> Any:
     return session
 
 
-class RewriteSteps(ABC):
+class RewriteSteps:
     """The three steps, and the abort: it deletes files that were written and that the run has not tried to commit."""
 
     everything = False
@@ -235,27 +234,26 @@ class RewriteSteps(ABC):
         self._planned_from = 0
         self._chosen: Sequence[MadeGroup] = ()
         self._written: list[MadeGroup] = []
-        self._rewritten: set[str] = set()
         self._committed = 0
         self._failures: list[Exception] = []
 
     def plan(self) -> Plan | NothingToDo:
         """Choose from the file groups of Iceberg's planner. Raises YieldError if writers touch all of them."""
-        view, metadata, deletes = (
-            self._observations.observe(),
-            self._observations.metadata(),
-            self._observations.deletes(),
-        )
+        view = self._observations.observe()
+        metadata, deletes = self._observations.metadata(), self._observations.deletes()
         everything = self.everything or self._reach is not None
         rules = thresholds(self._options, metadata.properties, everything=everything)
         keeps = kept_specs(deletes, metadata, self._table.options, view.observed_at)
-        may = selection(self._options, metadata, view.observed_at, reach=self._reach)
+        may = selection(self._options, metadata, reach=self._reach)
         may = replace(may, without=self._field_ids.lacking)
         planned = planned_groups(self._table, rules, self._observations, metadata, keeps=keeps, may=may)
         groups = planned if self._reach is not None else self.worthwhile(planned, rules, metadata)
         if not groups:
-            return self._field_ids.told_with(self._nothing(may, view))
-        avoided = self.avoided(view)
+            what = "no file is left of those that were there when the rewrite was asked for"
+            if self._reach is None:
+                what = "Iceberg's planner finds no files that are worth a rewrite"
+            return self._field_ids.told_with(what)
+        avoided = untouchable(view.writers, self._table.options, self._options, view.observed_at)
         chosen = taken(groups, avoided, self._options)
         if self._field_ids.lack_in(chosen):
             return self.plan()  # without the files that were found
@@ -271,17 +269,6 @@ class RewriteSteps(ABC):
         self._files_left = _files(groups) - _files(chosen)
         return Plan(instant=None, file_groups=len(chosen), bytes=sum(group.known.bytes for group in chosen))
 
-    def _nothing(self, may: Selection, view: TableView) -> NothingToDo:
-        """Return why there is nothing to rewrite. A rewrite of all files has ended if no file can come of age."""
-        if self._reach is None:
-            return NothingToDo(reason="Iceberg's planner finds no files that are worth a rewrite")
-        waiting = (file.snapshot in may.young and may.would_take(file) for file in self._observations.everything())
-        if may.changes_at is not None and any(waiting):
-            return NothingToDo(
-                reason="the files that are left are younger than min_file_age", again=may.changes_at - view.observed_at
-            )
-        return NothingToDo(reason="no file is left of those that were there when the rewrite was asked for")
-
     def _anchored(self, groups: Sequence[FileGroup]) -> Sequence[FileGroup]:
         """Return the groups without the file that must stay because of equality deletes. If there are several commits,
         no file must stay, because the files of one commit are in the table during the others.
@@ -292,10 +279,6 @@ class RewriteSteps(ABC):
         files = [file for group in groups for file in group.files]
         left = anchored([group.known for group in groups], files, data_files=self._observations.data_files())
         return [owners[rest.keys[0]].left_with(rest) for rest in left]
-
-    @abstractmethod
-    def avoided(self, view: TableView) -> Mapping[str, datetime]:
-        """Return the partitions that are left alone now, each with the moment from which a rewrite may take it."""
 
     def worthwhile(
         self, groups: Sequence[FileGroup], rules: Thresholds, metadata: TableMetadata
@@ -334,7 +317,7 @@ class RewriteSteps(ABC):
             self._commit(batch, looks_again=number > 1, more=bool(self._failures) or number < len(batches))
         if self._failures:
             raise self._incomplete()
-        self._follow_up(frozenset(self._rewritten))
+        self._follow_up()
         left = {} if self._reach is None else {"files_left": self._files_left}
         return {"file_groups": self._committed, **left, **self._field_ids.figures(), **figures_of(self._table)}
 
@@ -343,8 +326,8 @@ class RewriteSteps(ABC):
         written, self._written = self._written, []
         discard(self._table, written)
 
-    def _follow_up(self, partitions: frozenset[str]) -> None:  # noqa: B027 - most services have nothing to do
-        """Do the work that follows the commit of the data files in these partitions."""
+    def _follow_up(self) -> None:
+        """Do the work that follows the commit of the data files. By default there is none."""
 
     def _observe_again(self, groups: Sequence[MadeGroup]) -> None:
         """Raise YieldError in three cases: a writer has changed rows of a partition of the groups since the plan, a
@@ -392,7 +375,6 @@ class RewriteSteps(ABC):
             self._failures.append(error)
         else:
             self._committed += len(batch)
-            self._rewritten.update(*(group.known.partitions for group in batch))
 
     def _exchange(self, batch: Sequence[MadeGroup], *, more: bool) -> None:
         metadata = self._observations.metadata()

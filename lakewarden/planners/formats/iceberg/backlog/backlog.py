@@ -9,13 +9,12 @@ from itertools import takewhile
 from typing import TypeVar
 
 from lakewarden.planners.decoding.json_stream import counted
-from lakewarden.planners.formats.iceberg.backlog.blockers import ROW_LINEAGE, UNKNOWN_TO_SPARK, why_files_stay
+from lakewarden.planners.formats.iceberg.backlog.blockers import ROW_LINEAGE, UNKNOWN_TO_SPARK
 from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, ordered_by, untouchable
 from lakewarden.planners.formats.iceberg.backlog.memo import Holdings
 from lakewarden.planners.formats.iceberg.deletion.expiry import Expiry, expirable
 from lakewarden.planners.formats.iceberg.deletion.reachable import NoSuchBranchError
 from lakewarden.planners.formats.iceberg.deletion.refs import kind_of
-from lakewarden.planners.formats.iceberg.deletion.unused_metadata import why_all_stay
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.timeline import has_statistics, instant_of, stands_for
@@ -33,7 +32,6 @@ from lakewarden.planners.formats.iceberg.rewriting.choosing import Choice, choos
 from lakewarden.planners.formats.iceberg.rewriting.groups import Group, expected_files, file_groups
 from lakewarden.planners.formats.iceberg.rewriting.selection import (
     ContradictoryThresholdsError,
-    Selection,
     Thresholds,
     UnknownFieldError,
     selection,
@@ -50,8 +48,6 @@ from lakewarden.planners.settings import Settings, format_duration
 _Options = TypeVar("_Options", bound=Settings)
 
 _MANIFEST_TARGET = ("commit.manifest.target-size-bytes", 8 * 2**20)
-_DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
-_VERSIONS = "write.metadata.previous-versions-max"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,18 +109,17 @@ def _compaction(facts: NeedFacts) -> ServiceNeed:
     options = facts.settings(Service.COMPACTION, CompactionOptions)
     try:
         rules = thresholds(options, facts.metadata.properties)
-        may = selection(options, facts.metadata, facts.now)
+        may = selection(options, facts.metadata)
     except (ContradictoryThresholdsError, UnknownFieldError) as wrong:
         return ServiceNeed(blocker=_refused(Service.COMPACTION, wrong))
     holdings = facts.holdings
     groups = file_groups(holdings.files, facts.metadata, rules, holdings.tallies, keeps=facts.keeps, may=may)
     if not groups:
-        rest = NotDue(reason=_all_well(holdings) + _of_these(options), again_at=may.changes_at)
-        return ServiceNeed(rest=rest, changes_at=may.changes_at)
+        return ServiceNeed(rest=NotDue(reason=_all_well(holdings) + _of_these(options)))
     hot = untouchable(facts.activity, facts.options, options, facts.now)
     choice = choose(groups, hot, options)
     why = _written(options) if options.untouched_for else _changed(facts, hot)
-    return _rewrite(facts, Service.COMPACTION, choice, hot, why, options=options, may=may, rules=rules)
+    return _rewrite(facts, Service.COMPACTION, choice, hot, why, options=options, rules=rules)
 
 
 def _clustering(facts: NeedFacts) -> ServiceNeed:
@@ -136,7 +131,7 @@ def _clustering(facts: NeedFacts) -> ServiceNeed:
         return ServiceNeed(blocker=_WITHOUT_ORDER)
     try:
         rules = thresholds(options, facts.metadata.properties, everything=True)
-        may = selection(options, facts.metadata, facts.now)
+        may = selection(options, facts.metadata)
     except (ContradictoryThresholdsError, UnknownFieldError) as wrong:
         return ServiceNeed(blocker=_refused(Service.CLUSTERING, wrong))
     ordered, by_key = ordered_by(facts.metadata), {file.key: file for file in facts.holdings.files}
@@ -147,12 +142,10 @@ def _clustering(facts: NeedFacts) -> ServiceNeed:
     ]
     if not groups:
         reason = f"in no partition is there enough that a clustering has not put in order yet{_of_these(options)}"
-        return ServiceNeed(rest=NotDue(reason=reason, again_at=may.changes_at), changes_at=may.changes_at)
+        return ServiceNeed(rest=NotDue(reason=reason))
     avoided = untouchable(facts.activity, facts.options, options, facts.now)
     choice = choose(groups, avoided, options)
-    return _rewrite(
-        facts, Service.CLUSTERING, choice, avoided, _written(options), options=options, may=may, rules=rules
-    )
+    return _rewrite(facts, Service.CLUSTERING, choice, avoided, _written(options), options=options, rules=rules)
 
 
 _WITHOUT_ORDER = Blocker(
@@ -172,12 +165,7 @@ def _written(options: RewriteOptions) -> str:
 
 def _of_these(options: RewriteOptions) -> str:
     """Return in words which files a rewrite considers, if it does not consider all."""
-    limits = []
-    if options.where is not None:
-        limits.append(f"of partitions where {options.where}")
-    if options.min_file_age:
-        limits.append(f"older than {format_duration(options.min_file_age)} (min_file_age)")
-    return f"; it takes only files {' and '.join(limits)}" if limits else ""
+    return "" if options.where is None else f"; it takes only files of partitions where {options.where}"
 
 
 def _refused(service: Service, wrong: ContradictoryThresholdsError | UnknownFieldError) -> Blocker:
@@ -194,14 +182,12 @@ def _rewrite(
     why: str,
     *,
     options: RewriteOptions,
-    may: Selection,
     rules: Thresholds,
 ) -> ServiceNeed:
     """Return what a rewrite has to do with the file groups that were chosen for it, and when time alone gives it more
     to do.
     """
-    free = [_free_at(group, avoided) for group in choice.left_alone]
-    next_at = min([*free, *([] if may.changes_at is None else [may.changes_at])], default=None)
+    next_at = min((_free_at(group, avoided) for group in choice.left_alone), default=None)
     kept_off = _left_alone(choice, why)
     if not choice.takes:
         return ServiceNeed(rest=NotDue(reason=kept_off, again_at=next_at), changes_at=next_at)
@@ -293,8 +279,7 @@ def _clean(facts: NeedFacts) -> ServiceNeed:
         reason = f"none of {len(facts.metadata.snapshots)} snapshots may expire yet"
         rest = NotDue(reason=reason, again_at=expiry.next_at)
         return ServiceNeed(rest=rest, notes=expiry.kept, changes_at=expiry.next_at)
-    stays = why_all_stay(facts.metadata) if options.clean_expired_metadata else None
-    notes = (*_expiring(expiry, facts), *expiry.kept, *([] if stays is None else [stays]))
+    notes = (*_expiring(expiry, facts), *expiry.kept)
     backlog = _expired(_since(facts, Service.CLEAN), facts.metadata, expiry)
     return ServiceNeed(backlog=backlog, notes=notes, changes_at=expiry.next_at)
 
@@ -366,31 +351,19 @@ def _table_stats(facts: NeedFacts) -> ServiceNeed:
 
 
 def _archive(facts: NeedFacts) -> ServiceNeed:
-    options, properties = facts.settings(Service.ARCHIVE, ArchiveOptions), facts.metadata.properties
+    options = facts.settings(Service.ARCHIVE, ArchiveOptions)
     small = small_manifests(facts.manifests, facts.metadata)
-    why = None if options.metadata_versions is None else why_files_stay(facts.metadata)
-    if why is not None:  # else each commit would delete metadata files
-        remedy = f"remove metadata_versions from the options of its archive policy, or {why.remedy}"
-        return ServiceNeed(
-            blocker=Blocker(
-                code="files_needed_elsewhere", services=frozenset({Service.ARCHIVE}), reason=why.reason, remedy=remedy
-            )
-        )
-    notes = []
     if len(small) >= options.small_manifests:
-        notes.append(f"{len(small)} small manifests of {len(facts.manifests)} are written anew")
-    if options.metadata_versions is not None and not bounds_versions(properties, options.metadata_versions):
-        notes.append(f"{_VERSIONS} is set to {options.metadata_versions}, and {_DELETE_AFTER_COMMIT} to true")
-    if not notes:
-        reason = f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
-        if facts.metadata.format_version >= ROW_LINEAGE:
-            reason += "; those of data stay, because Iceberg's rewrite would number the rows of a version 3 table anew"
-        if foreign := sorted(facts.metadata.types & UNKNOWN_TO_SPARK):
-            reason = (
-                f"manifests are not rewritten: Spark 3.5 cannot read those of a table with columns of type {foreign[0]}"
-            )
-        return ServiceNeed(rest=NotDue(reason=reason))
-    return ServiceNeed(backlog=_since(facts, Service.ARCHIVE), notes=tuple(notes))
+        note = f"{len(small)} small manifests of {len(facts.manifests)} are written anew"
+        return ServiceNeed(backlog=_since(facts, Service.ARCHIVE), notes=(note,))
+    reason = f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
+    if facts.metadata.format_version >= ROW_LINEAGE:
+        reason += "; those of data stay, because Iceberg's rewrite would number the rows of a version 3 table anew"
+    if foreign := sorted(facts.metadata.types & UNKNOWN_TO_SPARK):
+        reason = (
+            f"manifests are not rewritten: Spark 3.5 cannot read those of a table with columns of type {foreign[0]}"
+        )
+    return ServiceNeed(rest=NotDue(reason=reason))
 
 
 def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> Sequence[Manifest]:
@@ -413,11 +386,6 @@ def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> S
         [manifest for manifest in small if not manifest.of_deletes] if metadata.format_version < ROW_LINEAGE else []
     )
     return max(of_data, of_deletes, key=len)
-
-
-def bounds_versions(properties: Mapping[str, str], versions: int) -> bool:
-    """Whether every commit already deletes metadata files, so that no more than `versions` stay."""
-    return properties.get(_DELETE_AFTER_COMMIT, "").lower() == "true" and properties.get(_VERSIONS) == str(versions)
 
 
 def _since(facts: NeedFacts, service: Service, *, left: bool = False) -> Backlog:

@@ -8,12 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
 from lakewarden.planners.formats.iceberg.deletion.ground import REMEDY
+from lakewarden.planners.formats.iceberg.deletion.lost import LostManifest, needed_by
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DELETING
-from lakewarden.planners.formats.iceberg.deletion.unused_metadata import LostManifest, needed_by
 from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
 from lakewarden.planners.formats.iceberg.metadata.files import missing
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
@@ -25,6 +24,7 @@ from lakewarden.planners.formats.iceberg.options.table_options import (
     PLACES,
     IcebergTableOptions,
     Outside,
+    options_of,
 )
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.instant import Service
@@ -76,34 +76,30 @@ def is_encrypted(metadata: TableMetadata) -> bool:
     return "encryption.key-id" in metadata.properties or metadata.has_keys
 
 
-class FilesStay(NamedTuple):
-    """Why no file of a table may be deleted, with the remedy for an operator."""
-
-    reason: str
-    remedy: str
-
-
-def why_files_stay(metadata: TableMetadata) -> FilesStay | None:
-    """Return why something else may need the table's files, according to the table's own properties. None if no
-    property says so.
+def files_needed_elsewhere(metadata: TableMetadata) -> Iterator[Blocker]:
+    """Yield why no file may be deleted, if the table's own properties say that something else may need it.
 
     Source: Iceberg 1.11, `TableProperties.GC_ENABLED`, `nessie.NessieUtil` (`nessie.commit.id`). Nessie's own server
     writes `nessie.catalog.*`.
     """
     if metadata.properties.get("gc.enabled", "true").lower() != "true":
-        return FilesStay(
-            "the table says gc.enabled=false: another table may need its files, and Iceberg deletes none",
-            "remove its clean and orphans policies, or set gc.enabled=true if no other table has its files",
+        yield _all_files_stay(
+            reason="the table says gc.enabled=false: another table may need its files, and Iceberg deletes none",
+            remedy="remove its clean and orphans policies, or set gc.enabled=true if no other table has its files",
         )
+        return
     of_nessie = sorted(key for key in metadata.properties if key.lower().startswith(_OF_NESSIE))
     if of_nessie:
-        return FilesStay(
-            f"the table is one of Nessie's (it has the property {of_nessie[0]}): other branches and tags there may "
-            "need the files and snapshots that this catalog does not know of",
-            "remove its clean and orphans policies, and let Nessie's own GC tool delete; if Nessie does not have the "
-            f"table any more, unset {', '.join(of_nessie)}",
+        yield _all_files_stay(
+            reason=f"the table is one of Nessie's (it has the property {of_nessie[0]}): other branches and tags there "
+            "may need the files and snapshots that this catalog does not know of",
+            remedy="remove its clean and orphans policies, and let Nessie's own GC tool delete; if Nessie does not "
+            f"have the table any more, unset {', '.join(of_nessie)}",
         )
-    return None
+
+
+def _all_files_stay(*, reason: str, remedy: str) -> Blocker:
+    return Blocker(code="files_needed_elsewhere", services=_DELETING, reason=reason, remedy=remedy)
 
 
 def blockers(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[Blocker]:
@@ -194,8 +190,7 @@ def two_vectors(files: Iterable[LiveFile]) -> Iterator[Blocker]:
 
 def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:
     """Yield what forbids every deletion."""
-    if (why := why_files_stay(metadata)) is not None:
-        yield Blocker(code="files_needed_elsewhere", services=_DELETING, reason=why.reason, remedy=why.remedy)
+    yield from files_needed_elsewhere(metadata)
     if _TABLE_BUCKET.match(metadata.location):
         yield Blocker(
             services=_DELETING,
@@ -389,7 +384,6 @@ def _expiring(table: Table, metadata: TableMetadata, now: datetime) -> frozenset
     policy = table.policies.get(Service.CLEAN)
     if policy is None or not isinstance(policy.options, CleanOptions):
         return frozenset()
-    options = table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
     with contextlib.suppress(LakewardenError):  # then clean is blocked by that
-        return frozenset(expirable(metadata, policy.options, options, now).ids)
+        return frozenset(expirable(metadata, policy.options, options_of(table), now).ids)
     return frozenset()

@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.backlog.blockers import UnreadableSnapshots
 from lakewarden.planners.formats.iceberg.deletion.ahead import VersionsSeen
-from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, ManifestDigest, Origin, WriteMark
+from lakewarden.planners.formats.iceberg.metadata.digests import (
+    LiveFile,
+    ManifestDigest,
+    Origin,
+    TalliedWrite,
+    WriteMark,
+)
 from lakewarden.planners.formats.iceberg.metadata.files import (
     PartitionTally,
     Tallies,
@@ -31,7 +37,7 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import (
     UnusableFileError,
 )
 from lakewarden.planners.formats.iceberg.rewriting.groups import grouped_as, is_unpartitioned
-from lakewarden.planners.formats.iceberg.rewriting.selection import EVERYTHING, Selection, Thresholds
+from lakewarden.planners.formats.iceberg.rewriting.selection import Thresholds
 from lakewarden.planners.formats.iceberg.writers.activity import is_update
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.ports import Storage
@@ -70,13 +76,7 @@ class Holdings:
         yield from self.files
         for (_, partition), tally in self.tallies.items():
             for sequence, snapshot in tally.origins:
-                yield _Written(partition, sequence, snapshot)
-
-
-class _Written(NamedTuple):
-    partition: str
-    sequence: int
-    snapshot: int
+                yield TalliedWrite(partition, sequence, snapshot)
 
 
 class HeldDigests(NamedTuple):
@@ -92,12 +92,9 @@ class HeldDigests(NamedTuple):
         files = tuple(file for digest in (*self.data.values(), *self.deletes) for file in digest.live())
         return Holdings(files=files, rowless=self._rowless())
 
-    def holdings(
-        self, metadata: TableMetadata, rules: Thresholds, known: Tallies, may: Selection = EVERYTHING
-    ) -> tuple[Holdings, Tallies]:
+    def holdings(self, metadata: TableMetadata, rules: Thresholds, known: Tallies) -> tuple[Holdings, Tallies]:
         """Return what a rewrite by these rules needs, and the tallies for the next observation. Tallies that are
-        `known` are used again if nothing has changed. If a partition has files that are too young for `may`, all its
-        files are kept by themselves.
+        `known` are used again if nothing has changed.
         """
         deletes = tuple(file for delete in self.deletes for file in delete.live())
         if _apply_everywhere(deletes, metadata):
@@ -107,9 +104,6 @@ class HeldDigests(NamedTuple):
         total = tallies.total()
         names = {grouped_as(delete.spec, delete.partition, metadata) for delete in deletes}
         alone = {place for place in total if names and grouped_as(*place, metadata) in names}
-        alone |= {place for place, tally in total.items() if may.has_young(tally.origins)}
-        if not alone:
-            return Holdings(files=deletes, tallies=total, rowless=self._rowless()), tallies
         files = (*deletes, *self._of(alone))
         others = {at: tally for at, tally in total.items() if at not in alone}
         return Holdings(files=files, tallies=others, rowless=self._rowless()), tallies

@@ -9,10 +9,10 @@ from datetime import datetime
 from lakewarden.planners.formats.iceberg.backlog.backlog import NeedFacts, ServiceNeed, needs
 from lakewarden.planners.formats.iceberg.backlog.blockers import blockers, two_vectors, unknown_to_java, warnings
 from lakewarden.planners.formats.iceberg.backlog.memo import Holdings
-from lakewarden.planners.formats.iceberg.catalogs.settings import COMMITTING, RestCatalog, why_commits_may_be_lost
+from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog, without_locks
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.options.table_options import options_of
 from lakewarden.planners.formats.iceberg.rewriting.deletes import kept_specs
 from lakewarden.planners.formats.iceberg.writers.activity import kept_off_for_branches
 from lakewarden.planners.formats.iceberg.writers.cold import kept_off, kept_off_by_time, next_silence, next_turn
@@ -53,7 +53,7 @@ def needs_of(
 
     If a service must wait for a writer or a branch, it has no backlog: it is at rest, and its commit waits.
     """
-    options = table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
+    options = options_of(table)
     kept = {
         **kept_off(timeline, activity, options, now),
         **kept_off_for_branches(metadata, options, now),
@@ -81,7 +81,7 @@ def needs_of(
         notes={service: need.notes for service, need in by_service.items() if need.notes},
         blockers=(
             *blockers(metadata, options),
-            *_without_locks(table, metadata),
+            *filter(None, [without_locks(metadata.properties, table.catalog)]),
             *two_vectors(holdings.files),
             *(() if isinstance(table.catalog, RestCatalog) else unknown_to_java(metadata)),
             *(need.blocker for need in by_service.values() if need.blocker is not None),
@@ -94,12 +94,6 @@ def needs_of(
             now,
         ),
     )
-
-
-def _without_locks(table: Table, metadata: TableMetadata) -> Iterator[Blocker]:
-    why = why_commits_may_be_lost(metadata.properties, table.catalog)
-    if why is not None:
-        yield Blocker(code="lock_missing", services=COMMITTING, reason=why.reason, remedy=why.remedy)
 
 
 def _rowless(holdings: Holdings) -> Iterator[str]:

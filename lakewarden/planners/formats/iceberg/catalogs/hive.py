@@ -43,10 +43,6 @@ class Metastore:
             raise PermanentError(f"{identifier} of the catalog {self._name} is no Iceberg table")
         return str(location)
 
-    def hands_out(self, identifier: str) -> str | None:
-        """Return None: a metastore gives no credentials for files."""
-        return None
-
     def tables(self) -> Listing:
         """Return the identifiers of the Iceberg tables, database by database."""
 

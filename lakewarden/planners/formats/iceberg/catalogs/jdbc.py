@@ -50,10 +50,6 @@ class JdbcRows:
             )
         return str(rows[0]["metadata_location"])
 
-    def hands_out(self, identifier: str) -> str | None:
-        """Return None: a database gives no credentials for files."""
-        return None
-
     def tables(self) -> Listing:
         """Return the identifiers of the rows that are tables. It takes one query."""
         rows = self._rows.select(_ROWS, catalog=self._key)

@@ -6,7 +6,7 @@ import importlib.util
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, assert_never, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never, cast
 
 from lakewarden.planners.formats.iceberg.catalogs.answers import LoginRefusedError
 from lakewarden.planners.formats.iceberg.catalogs.hadoop import HadoopTables
@@ -22,6 +22,9 @@ from lakewarden.planners.model.errors import LakewardenError, PermanentError, Te
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Listing, Storage
 from lakewarden.planners.storage.locations import canonical_location, named_in_catalog
+
+if TYPE_CHECKING:
+    from lakewarden.planners.formats.iceberg.catalogs.rest import RestServer
 
 _T = TypeVar("_T")
 
@@ -52,19 +55,6 @@ class OpenCatalog(Protocol):
 
     def tables(self) -> Listing:
         """Return the identifiers of all tables, in order. Raises the same errors as `metadata_file`."""
-        ...
-
-    def hands_out(self, identifier: str) -> str | None:
-        """Return how the catalog would give access to the table's files. None if it has no such means."""
-        ...
-
-
-@runtime_checkable
-class VendingCatalog(Protocol):
-    """An open catalog that may hand out credentials to the files of its tables."""
-
-    def vended(self, identifier: str, known: Vended | None) -> Vended:
-        """Return the credentials for a table. `known` is the last answer for the table."""
         ...
 
 
@@ -99,36 +89,14 @@ class Pointers:
         """Return the identifiers of all tables of a catalog. Raises the same errors as `of`."""
         return self._answer(name, settings, storage, lambda catalog: catalog.tables())
 
-    def hands_out(self, table: Table, storage: Storage) -> str | None:
-        """Return in words how the table's catalog would give access to its files. Lakewarden does not use it. None if
-        the catalog has no such means, or cannot be asked.
-        """
-        if not isinstance(table.catalog, RestCatalog):
-            return None
-        name, identifier = named_in_catalog(table.location)
-        try:
-            return self._answer(name, table.catalog, storage, lambda catalog: catalog.hands_out(identifier))
-        except LakewardenError:
-            return None
-
     def vended(self, table: Table, storage: Storage, last_answer: Vended | None) -> Vended:
-        """Return the credentials that the table's catalog hands out for its files. Raises the same errors as `of`."""
+        """Return the credentials that a REST catalog hands out for a table's files. Raises the same errors as `of`."""
         name, identifier = named_in_catalog(table.location)
+        return self._answer(
+            name, table.catalog, storage, lambda catalog: cast("RestServer", catalog).vended(identifier, last_answer)
+        )
 
-        def ask(catalog: OpenCatalog) -> Vended:
-            if not isinstance(catalog, VendingCatalog):
-                raise PermanentError(f"the catalog {name} hands out no credentials: only REST catalogs do")
-            return catalog.vended(identifier, last_answer)
-
-        return self._answer(name, table.catalog, storage, ask)
-
-    def _answer(
-        self,
-        name: str,
-        settings: Catalog,
-        storage: Storage,
-        ask: Callable[[OpenCatalog], _T],
-    ) -> _T:
+    def _answer(self, name: str, settings: Catalog, storage: Storage, ask: Callable[[OpenCatalog], _T]) -> _T:
         if isinstance(settings, HadoopCatalog):  # a folder: the time-outs and connections of its store apply
             return ask(_HadoopWarehouse(name, settings, storage, self._hadoop))
         key = (name, settings.model_dump_json())
@@ -210,9 +178,6 @@ class _HadoopWarehouse:
     def metadata_file(self, identifier: str) -> str:
         folder = f"{self._warehouse}/{identifier.replace('.', '/')}"
         return self._tables.metadata_file(folder, self._storage)
-
-    def hands_out(self, identifier: str) -> str | None:
-        return None
 
     def tables(self) -> Listing:
         try:

@@ -35,18 +35,12 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
 from lakewarden.planners.formats.iceberg.catalogs.vended.credentials import Vended, vended
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import Listing
-from lakewarden.planners.settings import shown
 
 _REFUSALS = (401, 419)
 """The statuses that refuse the login. 403 refuses one request, and says nothing of others."""
 _FORBIDDEN, _NOT_MODIFIED, _NOT_FOUND = 403, 304, 404
 _BUSY = (429, 503)
 _CREDENTIALS = "vended-credentials"
-_ANY_MEANS = f"{_CREDENTIALS},remote-signing"
-_SECRETS = ("s3.access-key-id", "s3.session-token", "gcs.oauth2.token", "adls.sas-token", "adls.auth.")
-"""What a server gives for access to a table's files (in `storage-credentials`, and before them in `config`)."""
-_OF_S3, _NOT_USED = "s3.", "Lakewarden does not use"
-_SIGNS = "s3.remote-signing-enabled"
 _LEVELS = 32
 _LONGEST_ETAG = 1024
 _SEVERAL = 3
@@ -82,8 +76,6 @@ class RestServer:
             self._raise(error)
         if answer.status_code == _NOT_MODIFIED:
             return last_location
-        if answer.status_code == _NOT_FOUND:
-            raise PermanentError(f"the catalog {self._name} has no table {identifier}: {server_message(answer)}")
         if not answer.ok:
             raise self._not_told(answer, identifier)
         location = _metadata_location(answer)
@@ -92,16 +84,6 @@ class RestServer:
         if (given := answer.headers.get("ETag")) is not None and len(given) <= _LONGEST_ETAG:
             self._seen[identifier] = (given, location)
         return location
-
-    def hands_out(self, identifier: str) -> str | None:
-        """Return in words how the server would give access to the table's files, without any secret. None if it would
-        not, or does not say. Raises the same errors as `metadata_file`.
-        """
-        try:
-            answer = self._client.ask_for(identifier, etag="", delegated=_ANY_MEANS)
-        except requests.RequestException as error:
-            self._raise(error)
-        return _means(answer, self._name) if answer.ok else None
 
     def vended(self, identifier: str, known: Vended | None) -> Vended:
         """Return the credentials to a table's files. If the `known` ones came with an address for new ones, that
@@ -113,8 +95,6 @@ class RestServer:
                 answer, known = self._client.ask_for(identifier, etag="", delegated=_CREDENTIALS), None
         except requests.RequestException as error:
             self._raise(error)
-        if answer.status_code == _NOT_FOUND:
-            raise PermanentError(f"the catalog {self._name} has no table {identifier}: {server_message(answer)}")
         if not answer.ok:
             raise self._not_told(answer, identifier)
         try:
@@ -197,6 +177,8 @@ class RestServer:
 
     def _not_told(self, answer: requests.Response, identifier: str) -> LakewardenError:
         status, message = answer.status_code, server_message(answer)
+        if status == _NOT_FOUND:
+            return PermanentError(f"the catalog {self._name} has no table {identifier}: {message}")
         if status in _REFUSALS:
             return self._refused(message)
         if status == _FORBIDDEN:
@@ -234,19 +216,3 @@ def _metadata_location(answer: requests.Response) -> str | None:
     except (ValueError, AttributeError, RecursionError):
         return None
     return location if isinstance(location, str) else None
-
-
-def _means(answer: requests.Response, catalog: str) -> str | None:
-    try:
-        body = answer.json()
-        given = dict(body.get("config") or {})
-        for credential in body.get("storage-credentials") or ():
-            given |= credential["config"]
-        keys = sorted(key for key in given if key.startswith(_SECRETS))
-        signs = str(given.get(_SIGNS, "")).lower() == "true"
-    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
-        return None
-    if keys:
-        used = f"are used with catalogs.{catalog}.access: vended" if keys[-1].startswith(_OF_S3) else _NOT_USED
-        return f"hands out credentials to the table's files ({shown(keys[0])}), which {used}"
-    return f"signs each request to the table's files ({_SIGNS}), which {_NOT_USED}" if signs else None

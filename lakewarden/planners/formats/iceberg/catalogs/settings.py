@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, NamedTuple, assert_never
+from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, field_validator, model_validator
 
 from lakewarden.planners.databases import JDBC_URIS
 from lakewarden.planners.metastores import URIS
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import SecretSetting
 
@@ -240,17 +241,10 @@ COMMITTING = frozenset({Service.COMPACTION, Service.CLUSTERING, Service.ARCHIVE,
 _OF_A_TABLE = "engine.hive.lock-enabled"
 
 
-class NoLock(NamedTuple):
-    """Why commits to a table may replace each other, with the remedy for an operator."""
-
-    reason: str
-    remedy: str
-
-
-def why_commits_may_be_lost(
+def without_locks(
     properties: Mapping[str, str], catalog: CatalogSettings | None, *, client: str | None = None
-) -> NoLock | None:
-    """Return why a commit may replace another one. None if it cannot, as far as the settings tell.
+) -> Blocker | None:
+    """Return the blocker if a commit may replace another one. None if it cannot, as far as the settings tell.
 
     `properties` are those of the table, which come first. `client` is the setting in Hadoop's configuration.
     """
@@ -261,10 +255,12 @@ def why_commits_may_be_lost(
     setting = f"the table says {_OF_A_TABLE}" if of_a_table is not None else f"our client has {OF_A_CLIENT}"
     if _is_locked(ours, unclear=True) if of_a_table is None else _is_locked(of_a_table, unclear=False):
         return None
-    return NoLock(
-        f"{setting}=false: commits take no lock of the metastore. A metastore that does not compare pointers "
+    return Blocker(
+        code="lock_missing",
+        services=COMMITTING,
+        reason=f"{setting}=false: commits take no lock of the metastore. A metastore that does not compare pointers "
         "(HIVE-26882) then lets one commit replace another one, with its rows",
-        "if the metastore compares them (Hive 2.3.10 and 4.0.0 do, 2.3.9 and 3.1.3 do not), set "
+        remedy="if the metastore compares them (Hive 2.3.10 and 4.0.0 do, 2.3.9 and 3.1.3 do not), set "
         f"compares_pointers: true at the catalog; otherwise let all clients take locks ({_OF_A_TABLE}=true)",
     )
 

@@ -26,7 +26,7 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import (
 )
 from lakewarden.planners.formats.iceberg.metadata.parsing import span
 from lakewarden.planners.formats.iceberg.metadata.timeline import shown
-from lakewarden.planners.formats.iceberg.options.service_options import BranchRetention, CleanOptions
+from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, IncrementalReader
 from lakewarden.planners.formats.iceberg.writers.marked_snapshots import (
     MarkedSnapshot,
@@ -73,7 +73,7 @@ def expirable(
     refs = tuple(age.ref for age in ages if age.stays_until < now and (among is None or named(age.ref) in among))
     if refs:
         metadata = replace(metadata, refs=tuple(ref for ref in metadata.refs if ref not in refs))
-    by_rule = _by_iceberg(metadata, _Retention.of(metadata, options), options.branches)
+    by_rule = _by_iceberg(metadata, _Retention.of(metadata, options))
     marks = tuple(marked_snapshots(metadata, table_options.ignored_marks))
     outage = after(table_options.longest_outage)
     until = dict(by_rule)
@@ -136,13 +136,11 @@ class _Retention:
     age: timedelta
     count: int
 
-    def of_branch(self, branch: Ref, policies: Sequence[BranchRetention]) -> _Retention:
-        """Return what a branch keeps: its own retention, else that of the first policy that fits its name."""
-        policy = next((retention for retention in policies if retention.fits(branch.name)), None)
-        ages = (branch.max_snapshot_age, None if policy is None else policy.max_snapshot_age, self.age)
-        counts = (branch.min_snapshots_to_keep, None if policy is None else policy.min_snapshots_to_keep, self.count)
+    def of_branch(self, branch: Ref) -> _Retention:
+        """Return what a branch keeps: its own retention counts first."""
         return _Retention(
-            age=next(age for age in ages if age is not None), count=next(count for count in counts if count is not None)
+            age=self.age if branch.max_snapshot_age is None else branch.max_snapshot_age,
+            count=self.count if branch.min_snapshots_to_keep is None else branch.min_snapshots_to_keep,
         )
 
     @staticmethod
@@ -163,15 +161,13 @@ def _number(metadata: TableMetadata, key: str, default: int) -> int:
     return number
 
 
-def _by_iceberg(
-    metadata: TableMetadata, default: _Retention, policies: Sequence[BranchRetention]
-) -> Mapping[int, datetime]:
+def _by_iceberg(metadata: TableMetadata, default: _Retention) -> Mapping[int, datetime]:
     """Return until when Iceberg's own rule keeps each snapshot. A branch keeps its head. From there it keeps the
     parents that are young enough, up to the first one that is not.
     """
     until: dict[int, datetime] = {}
     for branch in _branches(metadata):
-        own = default.of_branch(branch, policies)
+        own = default.of_branch(branch)
         aged, count = after(own.age), own.count
         others, until = until, {}
         at_most = FOR_EVER

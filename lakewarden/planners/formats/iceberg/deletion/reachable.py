@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
-from lakewarden.planners.formats.iceberg.deletion.unused_metadata import noted, refuse_lost
+from lakewarden.planners.formats.iceberg.deletion.lost import noted, refuse_lost
 from lakewarden.planners.formats.iceberg.metadata.files import (
     VanishedError,
     contents_left,
@@ -109,9 +109,9 @@ class Sparing(ABC):
 
 
 class Suspects(Sparing):
-    """Files that metadata names, each in memory. `mistaken` are the files that metadata knows by the same path under
-    another scheme or host. They are spared, too. `lost` are the manifests and lists that would have named more, and
-    that are not there or damaged.
+    """Files that metadata names, each in memory. Those that metadata knows by the same path under another scheme or
+    host are spared, too. `lost` are the manifests and lists that would have named more, and that are not there or
+    damaged.
     """
 
     def __init__(self, files: Iterable[DeletableFile], spelling: Spelling, *, lost: Sequence[str] = ()) -> None:
@@ -124,7 +124,6 @@ class Suspects(Sparing):
             self._of_path.setdefault(path_alone(spelled), []).append(spelled)
         self._named_by_manifests = {spelled for spelled, file in self._files.items() if file.kind in _IN_MANIFESTS}
         self._names = {spelled.rpartition("/")[2] for spelled in self._files}
-        self.mistaken: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._files)
@@ -151,20 +150,15 @@ class Suspects(Sparing):
         # its name is the same in every spelling: most of millions of paths end here
         if path.rpartition("/")[2] not in self._names:
             return
-        spelled = self._spelling(path)
-        for suspected in self._of_path.pop(path_alone(spelled), ()):
-            file = self._files.pop(suspected)
+        for suspected in self._of_path.pop(path_alone(self._spelling(path)), ()):
+            del self._files[suspected]
             self._named_by_manifests.discard(suspected)
-            if suspected != spelled:
-                self.mistaken[file.path] = path
 
     def _hopes_in_manifests(self) -> bool:
         return bool(self._named_by_manifests)
 
 
-def only_reachable_from(
-    expired: Collection[int], metadata: TableMetadata, storage: Storage, *, spelling: Spelling | None = None
-) -> Suspects:
+def only_reachable_from(expired: Collection[int], metadata: TableMetadata, storage: Storage) -> Suspects:
     """Return the files that the snapshots `expired` need and no other snapshot of the table needs. What they have
     `lost` names no file. Raises what reading the metadata of any of its other snapshots raises.
     """
@@ -188,7 +182,7 @@ def only_reachable_from(
         for snapshot in expired
         for path in metadata.statistics_of.get(snapshot, ())
     ]
-    suspects = Suspects(files, spelling or Spelling(), lost=list(lost))
+    suspects = Suspects(files, Spelling(), lost=list(lost))
     suspects.spare_needed(kept, retained.values(), metadata, storage)
     suspects.spare_reachable(metadata, storage, without=expired)
     return suspects

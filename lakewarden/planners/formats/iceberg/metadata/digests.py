@@ -6,30 +6,11 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from struct import Struct
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.metadata.manifests import ContentFile, FileContent
 
 _NO_FILE = 0
-
-
-class WriteMark(Protocol):
-    """A value that says which snapshot added a file to a partition."""
-
-    @property
-    def partition(self) -> str:
-        """Return the partition, for people."""
-        ...
-
-    @property
-    def sequence(self) -> int:
-        """Return the file's data sequence number."""
-        ...
-
-    @property
-    def snapshot(self) -> int:
-        """Return the snapshot."""
-        ...
 
 
 class LiveFile(NamedTuple):
@@ -52,6 +33,17 @@ class LiveFile(NamedTuple):
     key: int
     references: int | None
 
+
+class TalliedWrite(NamedTuple):
+    """A snapshot that added tallied files with a data sequence number to a partition."""
+
+    partition: str
+    sequence: int
+    snapshot: int
+
+
+WriteMark = LiveFile | TalliedWrite
+"""What says which snapshot added a file to a partition."""
 
 Origin = tuple[int, int]
 """A data sequence number, and the snapshot that added the file."""

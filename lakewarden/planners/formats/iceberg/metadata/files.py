@@ -94,11 +94,6 @@ def _in_parts(file: str, storage: Storage) -> Iterator[bytes]:
             return
 
 
-def content_of(file: str, storage: Storage) -> bytes:
-    """Return the content of a manifest or a manifest list. Raises VanishedError, PermanentError and TemporaryError."""
-    return _whole(file, storage)
-
-
 def manifests_of(snapshot: Snapshot, storage: Storage) -> tuple[Manifest, ...]:
     """Return the manifests of a snapshot. Raises CorruptMetadataError, VanishedError and TemporaryError."""
     return manifests_in(list_of(snapshot), storage)
@@ -106,7 +101,7 @@ def manifests_of(snapshot: Snapshot, storage: Storage) -> tuple[Manifest, ...]:
 
 def manifests_in(manifest_list: str, storage: Storage) -> tuple[Manifest, ...]:
     """Return the manifests of a manifest list. Raises CorruptMetadataError, VanishedError and TemporaryError."""
-    return read_manifest_list(_whole(manifest_list, storage), path=manifest_list)
+    return read_manifest_list(content_of(manifest_list, storage), path=manifest_list)
 
 
 def list_of(snapshot: Snapshot) -> str:
@@ -117,16 +112,6 @@ def list_of(snapshot: Snapshot) -> str:
             "with a newer release"
         )
     return snapshot.manifest_list
-
-
-def contents(files: Iterable[str], storage: Storage) -> Iterator[tuple[str, bytes]]:
-    """Yield manifests or manifest lists with their content, in their order, before files are deleted. Raises
-    VanishedError, PermanentError and TemporaryError.
-    """
-    try:
-        yield from read_ahead(files, lambda file: _whole(file, storage))
-    except VanishedError as gone:
-        raise VanishedError(f"{gone}, so no file is deleted: {RESTORED}") from gone
 
 
 def contents_left(files: Iterable[str], storage: Storage, lost: dict[str, bool]) -> Iterator[tuple[str, bytes]]:
@@ -142,7 +127,7 @@ def contents_left(files: Iterable[str], storage: Storage, lost: dict[str, bool])
 
 def _if_there(file: str, storage: Storage) -> bytes | None:
     try:
-        return _whole(file, storage)
+        return content_of(file, storage)
     except VanishedError:
         return None
 
@@ -164,7 +149,7 @@ def files_of(manifests: Iterable[Manifest], metadata: TableMetadata, storage: St
     TemporaryError.
     """
     for manifest in manifests:
-        yield from read_manifest(_whole(manifest.path, storage), manifest, metadata.specs)
+        yield from read_manifest(content_of(manifest.path, storage), manifest, metadata.specs)
 
 
 _STORES = frozenset({"s3", "gs", "abfss", "hdfs", "wasb", "wasbs", "oss", "viewfs", "memory"})
@@ -176,8 +161,8 @@ def _content(file: str, storage: Storage, *, limit: int = _LARGEST) -> bytes:
     return _answer_for(file, lambda spelled: storage.read(spelled, limit=limit))
 
 
-def _whole(file: str, storage: Storage) -> bytes:
-    """Return the content of a manifest or a manifest list. Raises UnusableFileError if it is too large."""
+def content_of(file: str, storage: Storage) -> bytes:
+    """Return the content of a manifest or a manifest list. Raises VanishedError, PermanentError and TemporaryError."""
     try:
         return _content(file, storage)
     except FileTooLargeError as large:

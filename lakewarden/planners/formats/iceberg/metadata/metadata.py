@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 from lakewarden.planners.decoding.json_stream import ArrayContent, counted
 from lakewarden.planners.formats.iceberg.metadata.schemas import DroppedColumn
-from lakewarden.planners.model.errors import PermanentError, YieldError
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.view import TableIdentity
 
 MAIN = "main"
@@ -101,7 +100,7 @@ class TableMetadata:
     `file` is where it was read from, `location` the table's folder as its writers spell it. `snapshots` are in the
     order of the file, `sequence` is the last sequence number (0 in version 1). `metadata_log` are the earlier metadata
     files that this one names, `statistics_of` the Puffin and partition statistics files of each snapshot that has some.
-    `schemas` are the ids of all, `current_schema` that in force, if the file says so.
+    `schemas` are the ids of all.
     `types` are those of the current schema's columns and of what they are made of, without parameters:
     `{"long", "decimal", "list"}`. `has_keys`: it has keys of encryption, which other keys protect (version 3).
     `size` are the bytes of the metadata file, inflated.
@@ -125,7 +124,6 @@ class TableMetadata:
     metadata_log: tuple[str, ...] = ()
     statistics_of: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     schemas: frozenset[int] = frozenset()
-    current_schema: int | None = None
     types: frozenset[str] = frozenset()
     has_keys: bool = False
     has_identifier: bool = False
@@ -224,33 +222,10 @@ _MOST = 1000
 
 
 def waits(properties: Mapping[str, str]) -> Iterator[float]:
-    """Yield the seconds to wait before each try. The first is 0. The others are the `pauses`."""
+    """Yield the seconds to wait before each try, as the table's own properties ask (`TableProperties`). The first is 0.
+    Each further pause is twice the one before. Their sum stays below the table's timeout.
+    """
     yield 0.0
-    yield from pauses(properties)
-
-
-def until_it_does_not_yield(
-    act: Callable[[], None], properties: Mapping[str, str], *, pause: Callable[[float], None] = time.sleep
-) -> None:
-    """Call `act` again while it raises YieldError. The table's properties say how often and after which pauses. Raises
-    the last YieldError.
-    """
-    yielded: YieldError | None = None
-    for wait in waits(properties):
-        pause(wait)
-        try:
-            return act()
-        except YieldError as error:
-            yielded = error
-    if yielded is not None:
-        raise yielded
-    return None
-
-
-def pauses(properties: Mapping[str, str]) -> Iterator[float]:
-    """Yield the seconds to wait before each further try, as the table's own properties ask (`TableProperties`). Each
-    pause is twice the one before. Their sum stays below the table's timeout.
-    """
     retries, first, longest, together = (
         _number(properties, *setting) for setting in (_RETRIES, _FIRST_WAIT, _LONGEST, _TOGETHER)
     )

@@ -173,7 +173,6 @@ def _metadata(text: JsonObject, file: str, memory: Told) -> TableMetadata:
         metadata_log=tuple(str(entry["metadata-file"]) for entry in raw.get("metadata-log") or ()),
         statistics_of=_statistics(raw),
         schemas=frozenset(long(schema["schema-id"], "schema-id") for schema in raw.get("schemas") or ()),
-        current_schema=_maybe_long(raw.get("current-schema-id"), "current-schema-id"),
         types=types_in(raw),
         has_keys=bool(raw.get("encryption-keys")),
         has_identifier=has_identifier(raw),

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Annotated, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
@@ -43,17 +42,6 @@ def _sorted_by(text: str) -> SortedBy:
     descending = (direction or "ASC").upper() == "DESC"
     nulls_last = descending if nulls is None else nulls.upper() == "LAST"
     return SortedBy(column=name.strip("`"), descending=descending, nulls_last=nulls_last)
-
-
-class JobOrder(StrEnum):
-    """Which file groups a run takes first, if it does not take all (`rewrite-job-order`)."""
-
-    MOST_FRAGMENTED = "most-fragmented"
-    OLDEST = "oldest"
-    BYTES_ASC = "bytes-asc"
-    BYTES_DESC = "bytes-desc"
-    FILES_ASC = "files-asc"
-    FILES_DESC = "files-desc"
 
 
 class RewriteOptions(Settings):
@@ -96,16 +84,8 @@ class RewriteOptions(Settings):
     conditions on partition fields, joined by AND. The names and values are those of the partitions' folders. By default
     all partitions are rewritten."""
 
-    min_file_age: Annotated[Duration, Within("0s", "3650d")] = Field(default="0s", validate_default=True)
-    """Files that a writer added less than this time ago are not rewritten."""
-
     untouched_for: Annotated[Duration, Within("0s", "3650d")] = Field(default="0s", validate_default=True)
     """Only partitions without a write for this time are rewritten."""
-
-    job_order: JobOrder = JobOrder.MOST_FRAGMENTED
-    """Which file groups a run takes first, if it does not take all (`rewrite-job-order`). `most-fragmented` takes the
-    partitions in which readers open most files. `oldest` takes the groups with the oldest file by its sequence number,
-    which format version 1 does not have. The others sort by bytes or files, up or down, as Iceberg's own orders do."""
 
     partial_progress: bool = False
     """Commit in several parts, so that a conflict loses only one part (`partial-progress.enabled`)."""
@@ -123,10 +103,6 @@ class RewriteOptions(Settings):
 
 class CompactionOptions(RewriteOptions):
     """Compaction: small files, and files with many deletes, are rewritten into larger ones (strategy `binpack`)."""
-
-    rewrite_position_deletes: bool = False
-    """Also rewrite the position delete files of the partitions with rewritten data files
-    (`rewrite_position_delete_files`). A partition that a writer has touched meanwhile is left out."""
 
     remove_dangling_deletes: bool = False
     """Also remove deletes that apply to no data file any more (`remove-dangling-deletes`). Iceberg's commits by
@@ -156,24 +132,6 @@ class ClusteringOptions(RewriteOptions):
         return self
 
 
-class BranchRetention(Settings):
-    """What clean keeps of the branches with a name that fits. If a branch has a retention of its own, that counts."""
-
-    name: str = Field(min_length=1, max_length=200)
-    """The name of the branch, for example `main`. It may contain `*` and `?`. Of several that fit, the first counts."""
-
-    max_snapshot_age: Annotated[Duration, Within("0s", "3650d")] | None = None
-    """Older snapshots of the branch expire. The default is that of all branches. It is never less than
-    `longest_outage`."""
-
-    min_snapshots_to_keep: Annotated[int, Within(1, 1_000_000)] | None = None
-    """How many of the branch's newest snapshots always stay. The default is that of all branches."""
-
-    def fits(self, branch: str) -> bool:
-        """Whether the policy is for a branch."""
-        return fnmatchcase(branch, self.name.replace("[", "[[]"))
-
-
 class CleanOptions(Settings):
     """Clean: old snapshots expire, and the files that only they need are deleted (`expire_snapshots`)."""
 
@@ -183,21 +141,12 @@ class CleanOptions(Settings):
 
     min_snapshots_to_keep: Annotated[int, Within(1, 1_000_000)] | None = None
     """How many of the newest snapshots of every branch always stay. The default is the table's
-    `history.expire.min-snapshots-to-keep`, else 1."""
-
-    branches: tuple[BranchRetention, ...] = Field(default=(), max_length=100)
-    """The retention of single branches. A branch's own retention (`min-snapshots-to-keep`, `max-snapshot-age-ms`)
-    counts first, then this, then the two options above."""
+    `history.expire.min-snapshots-to-keep`, else 1. A branch's own retention (`min-snapshots-to-keep`,
+    `max-snapshot-age-ms`) counts before these two options."""
 
     expire_refs: bool = True
     """A branch or a tag expires if its snapshot is older than its own `max-ref-age-ms`, or else than
     `history.expire.max-ref-age-ms` of the table. By default neither is set. `main` never expires."""
-
-    clean_expired_metadata: bool = False
-    """A run that expires snapshots also removes the schemas and partition specs that are out of use for longer than
-    `longest_outage` (`clean_expired_metadata`). Set it only if each writer loads the table anew at least that often. A
-    writer that commits by a removed spec makes the table unreadable. On a table with commits of Flink, nothing is
-    removed. Catalogs of type `rest` are refused."""
 
     max_snapshots: Annotated[int, Within(1, 1_000_000)] = 5000
     """The most snapshots that one run expires, the oldest first."""
@@ -228,15 +177,10 @@ class OrphansOptions(Settings):
 
 
 class ArchiveOptions(Settings):
-    """Archive: manifests are rewritten by partition (`rewrite_manifests`), and the log of metadata files is bounded."""
+    """Archive: manifests are rewritten by partition (`rewrite_manifests`)."""
 
     small_manifests: Annotated[int, Within(2, 1_000_000)] = 20
     """If there are so many manifests below half of `commit.manifest.target-size-bytes`, they are rewritten."""
-
-    metadata_versions: Annotated[int, Within(1, 1_000_000)] | None = None
-    """Let every commit delete metadata files that are older than so many versions. It sets the table's
-    `write.metadata.delete-after-commit.enabled` and `write.metadata.previous-versions-max`. By default the table's own
-    properties stay as they are."""
 
 
 class TableStatsOptions(Settings):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from lakewarden.planners.model.table import Table
 from lakewarden.planners.settings import Duration, Settings, Within, shown
 from lakewarden.planners.storage.inside import NoPlaceError, place_of
 
@@ -115,3 +116,8 @@ class IcebergTableOptions(Settings):
                 reason = "is a whole disk or bucket: name the folder that is this table's alone"
                 raise ValueError(f"{shown(folder)} {reason}")
         return folders
+
+
+def options_of(table: Table) -> IcebergTableOptions:
+    """Return the options of a table. Without any they are the defaults."""
+    return table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
-from lakewarden.planners.formats.iceberg.options.service_options import JobOrder, RewriteOptions
+from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.rewriting.groups import Group
 
 
@@ -23,8 +22,8 @@ class Choice:
 
 
 def choose(groups: Iterable[Group], hot: Iterable[str], options: RewriteOptions) -> Choice:
-    """Return the `groups` that one run takes, in the configured order, until `max_files` or `max_bytes` are reached. A
-    group with a `hot` partition is left alone. The first group may have more bytes than `max_bytes`.
+    """Return the `groups` that one run takes, the most fragmented first, until `max_files` or `max_bytes` are reached.
+    A group with a `hot` partition is left alone. The first group may have more bytes than `max_bytes`.
     """
     avoided = frozenset(hot)
     takes: list[Group] = []
@@ -32,7 +31,7 @@ def choose(groups: Iterable[Group], hot: Iterable[str], options: RewriteOptions)
     left: list[Group] = []
     files = size = 0
     max_files, max_bytes = options.max_files, options.max_bytes
-    for group in _ordered(groups, options.job_order):
+    for group in _most_fragmented_first(groups):
         if not avoided.isdisjoint(group.partitions):
             left_alone.append(group)
         elif files + group.files <= max_files and (not takes or size + group.bytes <= max_bytes):
@@ -41,28 +40,6 @@ def choose(groups: Iterable[Group], hot: Iterable[str], options: RewriteOptions)
         else:
             left.append(group)
     return Choice(takes=tuple(takes), left_alone=tuple(left_alone), left=tuple(left))
-
-
-def _ordered(groups: Iterable[Group], order: JobOrder) -> Sequence[Group]:
-    """Return the groups in the order in which they are taken. Among equals the most fragmented partition comes
-    first.
-    """
-    most_fragmented = _most_fragmented_first(groups)
-    match order:
-        case JobOrder.MOST_FRAGMENTED:
-            return most_fragmented
-        case JobOrder.OLDEST:
-            return sorted(most_fragmented, key=lambda group: group.oldest)
-        case JobOrder.BYTES_ASC:
-            return sorted(most_fragmented, key=lambda group: group.bytes)
-        case JobOrder.BYTES_DESC:
-            return sorted(most_fragmented, key=lambda group: -group.bytes)
-        case JobOrder.FILES_ASC:
-            return sorted(most_fragmented, key=lambda group: group.files)
-        case JobOrder.FILES_DESC:
-            return sorted(most_fragmented, key=lambda group: -group.files)
-        case _:
-            assert_never(order)
 
 
 def _most_fragmented_first(groups: Iterable[Group]) -> Sequence[Group]:

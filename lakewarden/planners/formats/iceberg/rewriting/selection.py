@@ -1,4 +1,4 @@
-"""Which data files the options let a rewrite take: by partition and by age. Pure.
+"""Which data files the options let a rewrite take, and the thresholds of the planner. Pure.
 
 It is always safe to leave a file out of a rewrite. The planner's own groups are an arbitrary choice of a partition's
 files, and sequence numbers alone decide where deletes apply.
@@ -6,12 +6,11 @@ files, and sequence numbers alone decide where deletes apply.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from lakewarden.planners.decoding.json_stream import counted
-from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, Origin
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.options.where import Where, parse_where, unknown_fields
@@ -25,23 +24,16 @@ class UnknownFieldError(PermanentError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """What a rewrite may take: files in the partitions that fit (None: all), and no file that a `young` snapshot added.
-    `changes_at` is when the first of these snapshots is old enough. None if there is none. A rewrite of all files takes
-    the files within its `reach`. Those with a key in `without` stay.
+    """What a rewrite may take: files in the partitions that fit (None: all). A rewrite of all files takes the files
+    within its `reach`. Those with a key in `without` stay.
     """
 
     where: Where | None = None
-    young: frozenset[int] = frozenset()
-    changes_at: datetime | None = None
     reach: Reach | None = None
     without: frozenset[int] = frozenset()
 
     def takes(self, file: LiveFile) -> bool:
-        """Whether a data file may be rewritten."""
-        return file.snapshot not in self.young and self.would_take(file)
-
-    def would_take(self, file: LiveFile) -> bool:
-        """Whether a data file may be rewritten as soon as it is old enough.
+        """Whether a data file may be rewritten.
 
         If the manifest says that a file has no row, or does not know how many, the file stays. Iceberg refuses a
         rewrite that seems to add rows.
@@ -54,22 +46,13 @@ class Selection:
         """Whether files of a partition may be rewritten, according to its name."""
         return self.where is None or self.where.matches(partition)
 
-    def has_young(self, origins: Iterable[Origin]) -> bool:
-        """Whether one of the snapshots that added files is young."""
-        return bool(self.young) and any(snapshot in self.young for _, snapshot in origins)
-
 
 EVERYTHING = Selection()
 
 
-def selection(
-    options: RewriteOptions, metadata: TableMetadata, now: datetime, *, reach: Reach | None = None
-) -> Selection:
-    """Return what a rewrite by these options may take `now`. Raises UnknownFieldError if no spec of the table has a
-    field that the predicate names.
-
-    A file is as old as the write that added it. A file that a rewrite added counts as old, because its rows were there
-    before.
+def selection(options: RewriteOptions, metadata: TableMetadata, *, reach: Reach | None = None) -> Selection:
+    """Return what a rewrite by these options may take. Raises UnknownFieldError if no spec of the table has a field
+    that the predicate names.
     """
     where = None if options.where is None else parse_where(options.where)
     if where is not None:
@@ -78,19 +61,7 @@ def selection(
         if unknown:
             has = f"its partition fields are {', '.join(field_names)}" if field_names else "it has no partitions"
             raise UnknownFieldError(f"where asks for {unknown[0]}, which the table is not partitioned by ({has})")
-    if not options.min_file_age:
-        return Selection(where=where, reach=reach)
-    young = [
-        snapshot
-        for snapshot in metadata.snapshots
-        if snapshot.operation != "replace" and now < snapshot.at + options.min_file_age
-    ]
-    return Selection(
-        where=where,
-        young=frozenset(snapshot.id for snapshot in young),
-        changes_at=min((snapshot.at + options.min_file_age for snapshot in young), default=None),
-        reach=reach,
-    )
+    return Selection(where=where, reach=reach)
 
 
 # Which files a rewrite takes: the thresholds of Iceberg's planner, from the options of a policy.

@@ -11,9 +11,9 @@ from statistics import median_low
 
 from lakewarden.planners.formats.iceberg.metadata.digests import WriteMark
 from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, Snapshot, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.timeline import stands_for, time_of
+from lakewarden.planners.formats.iceberg.metadata.timeline import stands_for
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.writers.cold import on_the_clock
+from lakewarden.planners.formats.iceberg.writers.cold import on_the_clock, touch_of
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import InstantKind, Service
 from lakewarden.planners.model.view import Touch, WriterActivity
@@ -86,7 +86,7 @@ def newest_updates(touched: Iterable[tuple[Snapshot, frozenset[str]]]) -> dict[s
     """
     newest: dict[str, Touch] = {}
     for snapshot, partitions in touched:
-        touch = _touch(snapshot, updates=True)
+        touch = touch_of(snapshot, updates=True)
         for partition in partitions:
             newest_touch = newest.setdefault(partition, touch)
             if newest_touch is not touch and newest_touch.before is None:
@@ -132,17 +132,13 @@ class _Writers:
         if write is None:
             return None
         if write.id not in self._touches:
-            self._touches[write.id] = _touch(write, updates=is_update(write))
+            self._touches[write.id] = touch_of(write, updates=is_update(write))
         return self._touches[write.id]
 
     def _up_to(self, sequence: int) -> Snapshot | None:
         """Return the last write that was committed before the sequence number was given."""
         at = bisect_right(self._oldest_first, sequence, key=lambda write: write.sequence)
         return self._oldest_first[at - 1] if at else None
-
-
-def _touch(snapshot: Snapshot, *, updates: bool) -> Touch:
-    return Touch(at=snapshot.at, instant=time_of(snapshot.at, snapshot.id), updates=updates)
 
 
 # Branches that are to become main (write, audit, publish). A commit of Lakewarden must not cut such a branch off. Pure.

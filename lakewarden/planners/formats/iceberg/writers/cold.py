@@ -121,17 +121,18 @@ def with_new_ones(
         for partition, snapshots in made_by.items()
         if snapshots <= by_id.keys()
     }
-    return {**updated, **{partition: _touch(snapshot, updates=False) for partition, snapshot in new.items()}}
+    return {**updated, **{partition: touch_of(snapshot, updates=False) for partition, snapshot in new.items()}}
 
 
 def _newest(last_touch: Touch | None, seen: Sequence[Snapshot]) -> Touch:
-    touches = [_touch(update, updates=True) for update in seen]
+    touches = [touch_of(update, updates=True) for update in seen]
     every = {touch.instant: touch for touch in ([last_touch] if last_touch is not None else []) + touches}
     newest, *earlier = nlargest(2, every.values(), key=lambda touch: touch.at)
     return replace(newest, before=earlier[0].at) if earlier else newest
 
 
-def _touch(snapshot: Snapshot, *, updates: bool) -> Touch:
+def touch_of(snapshot: Snapshot, *, updates: bool) -> Touch:
+    """Return the touch of a commit. `updates`: it changed rows that were there."""
     return Touch(at=snapshot.at, instant=time_of(snapshot.at, snapshot.id), updates=updates)
 
 

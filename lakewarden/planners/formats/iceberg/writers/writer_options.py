@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
-from lakewarden.planners.formats.iceberg.options.service_options import ArchiveOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import FLINK, SPARK, WriterEngine, WriterOption
@@ -19,9 +18,6 @@ from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalo
 _Group = tuple[str, Mapping[str, str]]
 
 _ROW_LEVEL_COMMANDS = ("merge", "update", "delete")
-_METADATA_VERSIONS = 100
-"""How many metadata files Iceberg keeps by default if old ones are deleted at all
-(`write.metadata.previous-versions-max`)."""
 
 _SWITCHES_OF_FLINKS_SINK = {
     Service.COMPACTION: ("flink-maintenance.rewrite.enabled", "compaction-enabled"),
@@ -50,14 +46,13 @@ def _groups(table: Table, engine: WriterEngine, hook_url: str) -> Iterator[_Grou
         {"commit.retry.num-retries": "10"},
     )
     yield from _for_flink(table) if engine == FLINK else _for_spark()
-    if not _archive_bounds_the_log(table):
-        yield (
-            "each commit deletes its oldest metadata file, which no expiry of snapshots does",
-            {
-                "write.metadata.delete-after-commit.enabled": "true",
-                "write.metadata.previous-versions-max": str(_METADATA_VERSIONS),
-            },
-        )
+    yield (
+        "each commit deletes its oldest metadata file, which no expiry of snapshots does",
+        {
+            "write.metadata.delete-after-commit.enabled": "true",
+            "write.metadata.previous-versions-max": "100",  # the default, if old ones are deleted at all
+        },
+    )
     if isinstance(table.catalog, RestCatalog) and is_in_catalog(table.location):
         yield _reports(table, engine, hook_url)
 
@@ -84,12 +79,6 @@ def _for_flink(table: Table) -> Iterator[_Group]:
             "a partition is written by one task; with none, each checkpoint leaves a file of every task to compaction",
             {"write.distribution-mode": "hash"},
         )
-
-
-def _archive_bounds_the_log(table: Table) -> bool:
-    policy = table.policies.get(Service.ARCHIVE)
-    options = None if policy is None else policy.options
-    return isinstance(options, ArchiveOptions) and options.metadata_versions is not None
 
 
 def _reports(table: Table, engine: WriterEngine, hook_url: str) -> _Group:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from lakewarden.planners.formats.iceberg import ICEBERG
-from lakewarden.planners.formats.iceberg.catalogs.settings import HadoopCatalog, RestCatalog
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
@@ -36,9 +35,6 @@ def test_no_snapshot_expires_while_a_writer_may_look_for_it() -> None:
     assert "longest_outage" in found[1]
     assert said(Service.CLEAN, max_snapshot_age="3d", options={"longest_outage": "3d"}) == []
     assert said(Service.CLEAN, options={"longest_outage": "30d"}) == []
-    of_a_branch = [{"name": "dev"}, {"name": "*", "max_snapshot_age": "2d"}]
-    ((key, _),) = said(Service.CLEAN, branches=of_a_branch, options={"longest_outage": "3d"})
-    assert key == "services.clean.options.branches.1.max_snapshot_age"
 
 
 def test_readers_have_names_of_their_own() -> None:
@@ -47,17 +43,6 @@ def test_readers_have_names_of_their_own() -> None:
     assert said(Service.CLEAN, max_snapshot_age="2d", options={"readers": of}) == []
     twice = [*of, {"name": "export", "longest_lag": "2d"}]
     assert said(Service.CLEAN, options={"readers": twice}) == [("options.readers", "two readers have the name export")]
-
-
-def test_a_rest_catalog_holds_no_writer_that_commits_by_a_removed_spec() -> None:
-    """Other catalogs exchange a pointer that was looked at, and the option is right there."""
-    rest = RestCatalog.model_validate({"type": "rest", "uri": "http://catalog:8181"})
-    hadoop = HadoopCatalog.model_validate({"type": "hadoop", "warehouse": "/lake"})
-    for catalog, keys in [(rest, ["services.clean.options.clean_expired_metadata"]), (hadoop, []), (None, [])]:
-        settings = ICEBERG.services[Service.CLEAN].model_validate({"clean_expired_metadata": True})
-        policy = Policy(trigger=NumCommits(at_least=1), options=settings)
-        table = replace(registered("/lake/trips"), policies={Service.CLEAN: policy}, catalog=catalog)
-        assert [found.key for found in ICEBERG.contradictions(table)] == keys
 
 
 def test_no_file_counts_as_an_orphan_that_a_writer_may_yet_commit() -> None:

@@ -210,12 +210,6 @@ def test_a_table_too_large_for_one_look_is_read_in_several(
     assert len(read) == len(set(read)) == 6
 
 
-def test_a_full_look_reads_no_manifest_again(table: IcebergTable) -> None:
-    """Manifests never change. Every 360 observations all of them were read for nothing."""
-    table.append()
-    assert look(table).lasting
-
-
 def test_a_fault_is_told_once(table: IcebergTable) -> None:
     """The manifest of an update is read for its files, and for what they touched."""
     table.commit("overwrite", add=[table.file()])

@@ -6,7 +6,7 @@ Source: Iceberg's `open-api/rest-catalog-open-api.yaml` (`LoadTableResult`, `Loa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,8 +32,6 @@ _REFRESH, _MAY_REFRESH = "client.refresh-credentials-endpoint", "client.refresh-
 _PLAIN = (_ENDPOINT, _PATH_STYLE, *_REGIONS, _REFRESH, _MAY_REFRESH)
 """Properties that come with credentials and are no secrets."""
 
-_OF_OTHERS = ("gcs.oauth2.token", "adls.sas-token", "adls.auth.")
-_SIGNS = "s3.remote-signing-enabled"
 _EVERYWHERE = "s3"
 """The prefix of credentials that name no place. They are for every file in S3."""
 
@@ -65,13 +63,10 @@ class VendedCredential:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vended:
-    """The answer of a catalog for one table. `plain` has the properties beside the credentials. If there are no
-    credentials, `instead` names the other kind of access that the catalog offers.
-    """
+    """The answer of a catalog for one table. `plain` has the properties beside the credentials."""
 
     credentials: tuple[VendedCredential, ...] = ()
     plain: Mapping[str, str] = field(default_factory=dict)
-    instead: str | None = None
 
     @property
     def refresh(self) -> str | None:
@@ -113,10 +108,8 @@ def vended(answer: object, *, given: Mapping[str, str], known: Vended | None = N
     other properties. Raises TemporaryError for an answer of another form.
     """
     try:
-        config, lent = (
-            _texts(_of(answer, "config")),
-            [_lent(entry) for entry in _of(answer, "storage-credentials") or ()],
-        )
+        config = _texts(_of(answer, "config"))
+        lent = [_lent(entry) for entry in _of(answer, "storage-credentials") or ()]
     except (AttributeError, TypeError, ValueError, KeyError) as wrong:
         raise TemporaryError("its answer is not one of the protocol") from wrong
     plain = {key: value for key, value in given.items() if key in _PLAIN and isinstance(value, str)}
@@ -125,9 +118,7 @@ def vended(answer: object, *, given: Mapping[str, str], known: Vended | None = N
     candidates = [_credential(prefix, {**plain, **properties}) for prefix, properties in lent if _is_of_s3(prefix)]
     if not any(candidates):
         candidates = [_credential(_EVERYWHERE, {**plain, **config})]
-    credentials = tuple(credential for credential in candidates if credential is not None)
-    everything = config | {key: value for _, properties in lent for key, value in properties.items()}
-    return Vended(credentials=credentials, plain=plain, instead=None if credentials else _instead(everything))
+    return Vended(credentials=tuple(filter(None, candidates)), plain=plain)
 
 
 def _of(answer: object, key: str) -> Any:
@@ -178,16 +169,3 @@ def _moment(milliseconds: str | None) -> float | None:
         return None if milliseconds is None else int(milliseconds) / 1000
     except ValueError:
         return None
-
-
-def _instead(properties: Mapping[str, str]) -> str | None:
-    return next(_means(properties), None)
-
-
-def _means(properties: Mapping[str, str]) -> Iterator[str]:
-    for key in sorted(properties):
-        if key.startswith(_OF_OTHERS):
-            kind = next(OTHER for OTHER in _OF_OTHERS if key.startswith(OTHER)).rstrip(".")
-            yield f"hands out {kind}, and Lakewarden takes credentials of S3 alone"
-    if properties.get(_SIGNS, "").lower() == "true":
-        yield f"signs each request to the table's files ({_SIGNS}), which Lakewarden does not use"

@@ -187,10 +187,9 @@ class VendedStorage:
     def _none_for(self, vended: Vended, location: str) -> str:
         if vended.credentials:
             return f"{location} cannot be read: the catalog of {self._table} handed out no credentials for that place"
-        why = vended.instead or "hands out no credentials to its files"
         return (
-            f"the catalog of {self._table} {why}: give Lakewarden credentials of its own, by an entry for the bucket "
-            "under storage, and set access: storage"
+            f"the catalog of {self._table} hands out no credentials of S3 to its files: give Lakewarden credentials of "
+            "its own, by an entry for the bucket under storage, and set access: storage"
         )
 
     def _current(self, *, instead_of: _Handed | None = None) -> _Handed:

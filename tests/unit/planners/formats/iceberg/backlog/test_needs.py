@@ -27,7 +27,6 @@ from lakewarden.planners.formats.iceberg.metadata.manifests import FileContent, 
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of
 from lakewarden.planners.formats.iceberg.options.service_options import (
-    ArchiveOptions,
     CleanOptions,
     ClusteringOptions,
     CompactionOptions,
@@ -398,49 +397,22 @@ def test_an_archive_is_due_when_there_are_many_small_manifests() -> None:
     assert Service.ARCHIVE not in needs(smaller, manifests=small).backlogs
 
 
-def test_an_archive_rewrites_no_manifests_of_a_table_that_spark_cannot_read() -> None:
-    """Iceberg's rewrite reads the bounds of each column through Spark, and fails."""
-    of_time, small = a_metadata(*appends(3), types=frozenset({"long", "time"})), [a_manifest() for _ in range(20)]
-    found = needs(of_time, manifests=small)
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        (a_metadata(*appends(3), types=frozenset({"long", "time"})), "columns of type time"),
+        (a_metadata(*appends(3), format_version=3), "would number the rows"),
+    ],
+)
+def test_an_archive_rewrites_no_manifests_that_iceberg_would_fail_at_or_number_anew(
+    metadata: TableMetadata, why: str
+) -> None:
+    """Its rewrite reads the bounds of each column through Spark. From version 3 on rows have ids, deletes not."""
+    found = needs(metadata, manifests=[a_manifest() for _ in range(20)])
     assert Service.ARCHIVE not in found.backlogs
-    assert "columns of type time" in found.at_rest[Service.ARCHIVE].reason
-
-
-def test_an_archive_rewrites_no_manifests_of_data_whose_rows_have_ids() -> None:
-    """From format version 3 on, Iceberg's rewrite would number the rows anew. Deletes have no ids."""
-    with_ids, small = a_metadata(*appends(3), format_version=3), [a_manifest() for _ in range(20)]
-    found = needs(with_ids, manifests=small)
-    assert Service.ARCHIVE not in found.backlogs
-    assert "would number the rows" in found.at_rest[Service.ARCHIVE].reason
-    assert Service.ARCHIVE in needs(with_ids, manifests=[a_manifest(of_deletes=True) for _ in range(20)]).backlogs
-
-
-def test_an_archive_is_due_until_the_metadata_versions_are_bounded() -> None:
-    """The policy sets the number of versions. Without it there is no bound."""
-    table = a_table(archive=ArchiveOptions(metadata_versions=50))
-    bounded = {
-        "write.metadata.delete-after-commit.enabled": "true",
-        "write.metadata.previous-versions-max": "50",
-    }
-    assert Service.ARCHIVE in needs(a_metadata(*appends(1)), table=table).backlogs
-    assert Service.ARCHIVE not in needs(a_metadata(*appends(1))).backlogs
-    assert Service.ARCHIVE not in needs(a_metadata(*appends(1), properties=bounded), table=table).backlogs
-    for changed in ("true", "51"):
-        other = bounded | {"write.metadata.previous-versions-max": changed}
-        assert Service.ARCHIVE in needs(a_metadata(*appends(1), properties=other), table=table).backlogs
-
-
-@pytest.mark.parametrize(("key", "value"), [("gc.enabled", "false"), ("nessie.commit.id", "5c1f")])
-def test_an_archive_bounds_no_versions_of_a_table_whose_files_others_may_need(key: str, value: str) -> None:
-    """Each commit would delete metadata files. Without that setting the archive rewrites manifests there as
-    elsewhere.
-    """
-    metadata, small = a_metadata(*appends(1), properties={key: value}), [a_manifest() for _ in range(20)]
-    wishes = a_table(archive=ArchiveOptions(metadata_versions=50))
-    (held,) = [one for one in needs(metadata, table=wishes).blockers if one.concerns(Service.ARCHIVE)]
-    assert key in held.reason
-    assert "metadata_versions" in held.remedy
-    assert Service.ARCHIVE in needs(metadata, manifests=small).backlogs
+    assert why in found.at_rest[Service.ARCHIVE].reason
+    of_deletes = needs(metadata, manifests=[a_manifest(of_deletes=True) for _ in range(20)])
+    assert (Service.ARCHIVE in of_deletes.backlogs) is (metadata.format_version == 3)
 
 
 def test_files_that_orphans_has_only_seen_are_asked_for_again_even_without_writes() -> None:

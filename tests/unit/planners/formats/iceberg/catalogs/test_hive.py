@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from lakewarden.planners.formats.iceberg.catalogs.answers import UnansweredError
 from lakewarden.planners.formats.iceberg.catalogs.hive import Metastore
-from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, HiveCatalog, why_commits_may_be_lost
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, HiveCatalog, without_locks
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.support.catalogs.metastore import PLAIN, MetastoreInMemory
 
@@ -89,7 +89,7 @@ def test_a_table_without_locks_is_blocked_unless_the_metastore_compares_pointers
     properties = {} if of_a_table is None else {OF_A_TABLE: of_a_table}
     given = {} if of_our_catalog is None else {OF_A_CLIENT: of_our_catalog}
 
-    found = why_commits_may_be_lost(properties, hive(properties=given), client=of_the_jvm)
+    found = without_locks(properties, hive(properties=given), client=of_the_jvm)
 
     assert (found is not None) is blocked
     if found is not None:
@@ -97,7 +97,7 @@ def test_a_table_without_locks_is_blocked_unless_the_metastore_compares_pointers
         assert found.reason.startswith("the table" if of_a_table is not None else "our client")
         assert "compares_pointers: true" in found.remedy
     comparing = hive(properties=given, compares_pointers=True)
-    assert why_commits_may_be_lost(properties, comparing, client=of_the_jvm) is None
+    assert without_locks(properties, comparing, client=of_the_jvm) is None
 
 
 def test_only_hive_catalogs_take_locks_of_a_metastore() -> None:
@@ -105,5 +105,5 @@ def test_only_hive_catalogs_take_locks_of_a_metastore() -> None:
     properties = {OF_A_TABLE: "false"}
     rest = _SETTINGS.validate_python({"type": "rest", "uri": "http://catalog:8181"})
 
-    assert why_commits_may_be_lost(properties, rest, client="false") is None
-    assert why_commits_may_be_lost(properties, None) is None
+    assert without_locks(properties, rest, client="false") is None
+    assert without_locks(properties, None) is None

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.deletion.expiry import Expiry, expirable
 from lakewarden.planners.formats.iceberg.deletion.refs import kept_more
-from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
-from lakewarden.planners.settings import parse_duration
 from lakewarden.planners.triggers import NumCommits
 from tests.support.iceberg.iceberg_history import DAY, History, committed_checkpoint, histories, kept_by_iceberg
 from tests.support.values import NOW
@@ -336,74 +335,6 @@ def test_a_branch_may_ask_for_less_than_the_table_but_not_for_less_than_an_outag
         history.at += DAY
     history.refs["dev"] = replace(history.refs["dev"], max_snapshot_age=timedelta(minutes=1))
     assert expiry(history.metadata(), table={"longest_outage": 2 * DAY}).ids == (2, 3)
-
-
-def _two_branches(**of_audit: Any) -> TableMetadata:
-    """Return a table with ten daily commits to main and to `audit/eu`. The second branch has this retention of
-    its own.
-    """
-    history = History()
-    history.at = NOW - 30 * DAY
-    history.commit()
-    for branch in (MAIN, "audit/eu"):
-        history.at = NOW - 20 * DAY
-        for _ in range(5):
-            history.commit(branch)
-            history.at += DAY
-    history.refs["audit/eu"] = replace(history.refs["audit/eu"], **of_audit)
-    return history.metadata()
-
-
-def _of(metadata: TableMetadata, branch: str) -> list[int]:
-    (head,) = [ref.snapshot for ref in metadata.refs if ref.name == branch]
-    return [one.id for one in metadata.ancestors(head)]
-
-
-def test_a_branch_keeps_what_is_set_for_its_name() -> None:
-    """The other branches keep what holds for all. If several policies fit a name, the first counts."""
-    metadata = _two_branches()
-    main, audit = _of(metadata, MAIN), _of(metadata, "audit/eu")
-    for branches, of_main, of_audit in [
-        ([], 1, 1),
-        ([{"name": "audit/*", "min_snapshots_to_keep": 3}], 1, 3),
-        ([{"name": "m?in", "max_snapshot_age": "18d"}], 3, 1),
-        ([{"name": "audit/eu", "min_snapshots_to_keep": 2}, {"name": "*", "min_snapshots_to_keep": 4}], 4, 2),
-        ([{"name": "*", "max_snapshot_age": "18d", "min_snapshots_to_keep": 2}], 3, 3),
-        ([{"name": "[am]*", "min_snapshots_to_keep": 4}], 1, 1),
-    ]:
-        kept = {one.id for one in metadata.snapshots} - set(
-            expiry(metadata, max_snapshot_age="2d", branches=branches).ids
-        )
-        assert kept == {*main[:of_main], *audit[:of_audit]}
-
-
-def test_what_a_branch_says_of_itself_counts_before_what_is_set_for_its_name() -> None:
-    """What the branch does not set is taken from the policy."""
-    metadata = _two_branches(min_snapshots_to_keep=4)
-    audit = _of(metadata, "audit/eu")[:5]
-    policy = [{"name": "audit/*", "min_snapshots_to_keep": 2, "max_snapshot_age": "1000d"}]
-    assert not set(expiry(metadata, max_snapshot_age="2d", branches=policy).ids) & set(audit)
-    policy = [{"name": "audit/*", "min_snapshots_to_keep": 2, "max_snapshot_age": "2d"}]
-    assert set(audit) - set(expiry(metadata, max_snapshot_age="2d", branches=policy).ids) == set(audit[:4])
-
-
-@given(history=histories(), now=TIMES, age=st.sampled_from(["0s", "1d", "9d"]), count=st.sampled_from([None, 1, 3]))
-def test_a_policy_by_name_is_what_the_branch_would_say_itself(
-    history: History, now: datetime, age: str, count: int | None
-) -> None:
-    """This holds for every branch without a retention of its own. Flink's commits and outages keep as much as
-    before.
-    """
-    metadata = history.metadata()
-    own: dict[str, Any] = {"max_snapshot_age": parse_duration(age), "min_snapshots_to_keep": count}
-    told = [
-        replace(ref, **{key: value for key, value in own.items() if getattr(ref, key) is None})
-        if ref.is_branch
-        else ref
-        for ref in metadata.refs
-    ]
-    policy = [{"name": "*", "max_snapshot_age": age, "min_snapshots_to_keep": count}]
-    assert expiry(metadata, now, branches=policy).ids == expiry(replace(metadata, refs=tuple(told)), now).ids
 
 
 # A policy of clean that keeps less than the properties of the table say.

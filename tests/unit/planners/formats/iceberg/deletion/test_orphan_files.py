@@ -123,30 +123,25 @@ def test_versions_that_only_older_versions_name_are_known(table: IcebergTable) -
     assert not left(listing, metadata)
 
 
-def test_what_was_written_lately_may_be_a_commit_under_way(table: IcebergTable) -> None:
-    """A commit writes its metadata last."""
-    put(table.folder / "data/p=0" / data_file("young"), ago=2 * DAY)
-    old = put(table.folder / "data/p=0" / data_file("old"), ago=4 * DAY)
-    assert orphans(table) == {old}
+@pytest.mark.parametrize(
+    ("young", "old", "options"), [(48, 96, {}), (23, 25, {"older_than": "0s"})], ids=["by default", "at least a day"]
+)
+def test_what_was_written_lately_may_be_a_commit_under_way(
+    table: IcebergTable, young: int, old: int, options: dict[str, Any]
+) -> None:
+    """A commit writes its metadata last, and a long one takes hours. No setting lets younger files go."""
+    put(table.folder / "data/p=0" / data_file("young"), ago=timedelta(hours=young))
+    lost = put(table.folder / "data/p=0" / data_file("old"), ago=timedelta(hours=old))
+    assert orphans(table, **options) == {lost}
 
 
-def test_no_setting_lets_younger_files_go_than_those_of_a_day(table: IcebergTable) -> None:
-    """A long commit takes hours."""
-    put(table.folder / "data/p=0" / data_file("young"), ago=timedelta(hours=23))
-    old = put(table.folder / "data/p=0" / data_file("old"), ago=timedelta(hours=25))
-    assert orphans(table, older_than="0s") == {old}
-
-
-def test_a_clock_of_ours_that_is_ahead_makes_nothing_old(table: IcebergTable) -> None:
-    """The times of files are compared with the storage's own clock."""
-    put(table.folder / "data/p=0" / data_file("young"), ago=DAY)
-    assert orphans(table, now=NOW + 365 * DAY) == set()
-
-
-def test_a_clock_of_ours_that_is_behind_makes_files_younger_and_never_older(table: IcebergTable) -> None:
-    """If the two clocks differ, the one that spares more files counts."""
-    put(table.folder / "data/p=0" / data_file("lost"), ago=4 * DAY)
-    assert orphans(table, now=NOW - 2 * DAY) == set()
+@pytest.mark.parametrize(("ago", "ours"), [(DAY, 365 * DAY), (4 * DAY, -2 * DAY)], ids=["ahead", "behind"])
+def test_of_two_clocks_that_differ_the_one_that_spares_more_files_counts(
+    table: IcebergTable, ago: timedelta, ours: timedelta
+) -> None:
+    """The times of files are compared with the storage's own clock, and with the daemon's."""
+    put(table.folder / "data/p=0" / data_file("young"), ago=ago)
+    assert orphans(table, now=NOW + ours) == set()
 
 
 def test_a_listing_that_does_not_show_what_was_written_a_moment_ago_is_not_believed(table: IcebergTable) -> None:

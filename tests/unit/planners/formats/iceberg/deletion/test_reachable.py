@@ -344,13 +344,12 @@ def test_a_link_to_a_folder_is_seen_through(tmp_path: Path) -> None:
     assert Spelling().folder(f"{tmp_path}/link/") == f"{tmp_path}/real"
 
 
-def test_a_file_that_is_known_under_another_host_is_mistaken() -> None:
-    """Its name does not show whether it is the same file. So it stays, and is reported."""
+def test_a_file_that_is_known_under_another_host_stays() -> None:
+    """Its name does not show whether it is the same file."""
     listed = [DeletableFile(FileKind.ORPHAN, f"hdfs://{host}/t/f") for host in ("nn1:8020", "nn2:8020")]
     suspects = Suspects([listed[0]], Spelling())
     suspects.spare("hdfs://nn1/t/f")
     assert not suspects
-    assert suspects.mistaken == {"hdfs://nn1:8020/t/f": "hdfs://nn1/t/f"}
     both = Suspects(listed, Spelling())
     both.spare("hdfs://nn2:8020/t/f")
     assert not both

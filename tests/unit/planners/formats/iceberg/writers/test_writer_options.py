@@ -11,7 +11,6 @@ from pydantic import TypeAdapter
 from lakewarden.planners.formats.hudi.writers.writer_options import STREAMER
 from lakewarden.planners.formats.iceberg import ICEBERG
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
-from lakewarden.planners.formats.iceberg.options.service_options import ArchiveOptions
 from lakewarden.planners.formats.iceberg.writers.writer_options import writer_options
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
@@ -25,12 +24,8 @@ ENGINES = (SPARK, FLINK)
 REST = {"type": "rest", "uri": "http://catalog:8181"}
 
 
-def _table(
-    *services: Service, catalog: Mapping[str, Any] | None = None, archive: ArchiveOptions | None = None
-) -> Table:
+def _table(*services: Service, catalog: Mapping[str, Any] | None = None) -> Table:
     policies = {service: Policy(trigger=NumCommits(at_least=5), options=None) for service in services}
-    if archive is not None:
-        policies[Service.ARCHIVE] = Policy(trigger=NumCommits(at_least=5), options=archive)
     return Table(
         id=TableId("orders"),
         format="iceberg",
@@ -85,12 +80,9 @@ def test_advice_on_the_distribution_is_about_the_files_that_we_join() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_old_metadata_files_are_deleted_by_commits_unless_archive_sees_to_it(engine: WriterEngine) -> None:
+def test_old_metadata_files_are_deleted_by_commits(engine: WriterEngine) -> None:
     """Expiring snapshots leaves the metadata files of all earlier versions."""
-    key = "write.metadata.delete-after-commit.enabled"
-
-    assert _set(_table(), engine)[key] == _set(_table(archive=ArchiveOptions()), engine)[key] == "true"
-    assert key not in _set(_table(archive=ArchiveOptions(metadata_versions=50)), engine)
+    assert _set(_table(), engine)["write.metadata.delete-after-commit.enabled"] == "true"
 
 
 @pytest.mark.parametrize(

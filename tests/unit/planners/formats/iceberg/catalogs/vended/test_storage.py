@@ -186,18 +186,12 @@ def test_no_file_is_read_with_other_credentials(store: Store) -> None:
             store.storage.read(elsewhere)
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        ({"config": {"a": "b"}}, "hands out no credentials to its files"),
-        ({"config": {"s3.remote-signing-enabled": "true"}}, "signs each request to the table's files"),
-        ({"config": {"gcs.oauth2.token": "x"}}, "hands out gcs.oauth2.token, and Lakewarden takes"),
-    ],
-)
-def test_a_catalog_that_hands_out_none_is_named(store: Store, answer: dict[str, object], says: str) -> None:
+def test_a_catalog_that_hands_out_none_is_named(store: Store) -> None:
     """The message has the remedy. The catalog is asked again with a later observation."""
-    store.answers = answer
-    with pytest.raises(TemporaryError, match=f"the catalog of sales.orders in lake {says}.*set access: storage"):
+    store.answers = {"config": {"gcs.oauth2.token": "x"}}
+    with pytest.raises(
+        TemporaryError, match=r"lake hands out no credentials of S3 to its files: .*set access: storage"
+    ):
         store.storage.read(AT)
     store.answers, store.now = {}, store.now + 60
     assert store.storage.read(AT) == b"key-2"
