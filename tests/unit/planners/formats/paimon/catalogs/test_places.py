@@ -191,7 +191,6 @@ def test_a_database_tells_which_tables_there_are(tmp_path: Path) -> None:
 
 
 def test_a_database_that_has_no_catalog_is_an_error_of_the_configuration(tmp_path: Path) -> None:
-    """The remedy names the setting."""
     sqlite3.connect(tmp_path / "catalog.db").close()
     wrong = catalog(type="jdbc", uri=f"jdbc:sqlite:{tmp_path}/catalog.db", warehouse=str(tmp_path))
     with pytest.raises(PermanentError, match=r"has no table paimon_tables: correct catalogs\.lake\.uri"):
@@ -257,7 +256,6 @@ def test_a_renamed_table_is_gone_under_its_old_name_and_another_one_there_is_ano
 
 
 def test_the_token_tells_the_folder_of_a_table_that_is_named_by_its_catalog(tmp_path: Path) -> None:
-    """A table that moves with all its files has another token."""
     table = PaimonTable(tmp_path / "sales.db" / "orders")
     table.append()
     table_format = PaimonFormat()
@@ -275,7 +273,6 @@ def test_a_property_with_a_setting_of_its_own_is_refused(key: str) -> None:
 
 @pytest.mark.parametrize("place", ["relative", "/", "catalog://a/b.c", "s3://user:secret@lake/w"])
 def test_a_warehouse_that_can_be_none_is_refused(place: str) -> None:
-    """The error names the setting when the daemon starts."""
     with pytest.raises(ValidationError):
         catalog(type="filesystem", warehouse=place)
 
