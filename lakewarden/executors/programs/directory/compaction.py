@@ -39,8 +39,8 @@ from lakewarden.executors.programs.directory.replacing.act import (
     staged,
 )
 from lakewarden.executors.programs.directory.replacing.ending import Road
+from lakewarden.executors.programs.directory.rewriting.by_lines import NotRewrittenError
 from lakewarden.executors.programs.directory.rewriting.partition import Prepared, prepared, refuse_listed_above
-from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
 from lakewarden.planners.formats.directory.compacting import (
     ActProgress,
     ActState,
@@ -52,7 +52,7 @@ from lakewarden.planners.formats.directory.compacting import (
     judge,
     why_not_there,
 )
-from lakewarden.planners.formats.directory.listing.folders import OURS
+from lakewarden.planners.formats.directory.listing.folders import OURS, Folder
 from lakewarden.planners.formats.directory.listing.walk import FreshListings, location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
 from lakewarden.planners.formats.directory.options import CompactionOptions, Publication, marker_of, options_of
@@ -67,26 +67,90 @@ from lakewarden.planners.storage.content import StoreRefusedError
 from lakewarden.planners.storage.inside import Home
 from lakewarden.planners.storage.objects import ObjectStorage
 
-# Compaction in an object store, which cannot exchange two folders. A table has to ask for one of two weaker ways.
-#
-# plan take forward what an earlier run has begun; choose partitions, by a look at all execute rewrite exactly the small
-# files on this machine, compare both sides, and put the new files into a folder that readers overlook commit look at
-# each partition again; if nothing has moved, write the journal and take the act as far as readers allow
-
 log = structlog.get_logger(__name__)
 
 _LEAST_REST = timedelta(seconds=10)
 _REST = timedelta(hours=1)
 
 
-class ObjectCompactionSteps:
+class _Compaction:
+    """What both ways have in common: which partitions are due, and which of them were refused."""
+
+    def __init__(self, assignment: Assignment, table: Table, storage: Storage, clock: Clock) -> None:
+        self._run, self._table, self._storage, self._clock = assignment.run, table, storage, clock
+        self._options = options_of(table, Service.COMPACTION, CompactionOptions)
+        self._kinds = kinds_of(table)
+        self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
+        self._rules: CompactionRules | None = None
+        self._due: list[str] = []
+        self._refused: list[str] = []
+        self._more = False
+
+    def _folders(self) -> Mapping[str, Folder]:
+        now = self._clock.now()
+        return looked_at(self._table, self._storage, None, before=now, now=now).folders
+
+    def _chosen(self, folders: Mapping[str, Folder], *, ended: str = "") -> Plan | NothingToDo:
+        """Choose the partitions that are due, those with the most small files first."""
+        now = self._clock.now()
+        self._rules = compaction_rules(
+            table_options(self._table), self._options, usual=usual_interval(folders.values())
+        )
+        if self._rules is None:
+            raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
+        self._due = due(folders, self._rules, now)
+        if not self._due:
+            at = compaction_needs(folders, self._rules, now).changes_at
+            rest = None if at is None else min(_REST, max(_LEAST_REST, at - now))
+            return NothingToDo(reason=f"no partition is to be compacted{ended}", again=rest)
+        first = self._due[: self._options.max_partitions]
+        return Plan(instant=None, file_groups=len(first), bytes=sum(folders[path].small_bytes for path in first))
+
+    def _looks(self) -> FreshListings:
+        small = self._options.small_below
+        return FreshListings(self._table.location, self._storage, self._kinds, self._clock, small_below=small)
+
+    def _is_due(self, path: str, looks: FreshListings) -> bool:
+        """Whether a partition is still to be compacted."""
+        if self._rules is None:
+            raise PermanentError("there is no plan")
+        above = list(looks.above(path))
+        verdict = judge(path, looks.folder(path), above, self._rules, self._clock.now())
+        if verdict.state is not CompactionState.DUE:
+            self._refuse(path, verdict.reason)
+        return verdict.state is CompactionState.DUE
+
+    def _refuse(self, path: str, why: str) -> None:
+        self._refused.append(f"{printable(path)}: {why}")
+        log.warning("partition_not_compacted", table=self._table.id, partition=printable(path), reason=why)
+
+    def _figures(self, partitions: int, *, files: int, new_files: int, size: int) -> Mapping[str, int | float | str]:
+        return {
+            "partitions_compacted": partitions,
+            "files_rewritten": files,
+            "files_added": new_files,
+            "bytes_rewritten": size,
+            **({"partitions_refused": len(self._refused)} if self._refused else {}),
+            **({GOES_ON: 1} if self._more else {}),
+        }
+
+
+# Compaction in an object store, which cannot exchange two folders. A table has to ask for one of two weaker ways.
+#
+# plan      take forward what an earlier run has begun; choose partitions, by a look at all
+# execute   rewrite exactly the small files on this machine, compare both sides, and put the new files into a folder
+#           that readers overlook
+# commit    look at each partition again; if nothing has moved, write the journal and take the act as far as readers
+#           allow
+
+
+class ObjectCompactionSteps(_Compaction):
     """The three steps. The journal in the store keeps two runs apart, whatever daemon they are of."""
 
     def __init__(
         self, session: Any, assignment: Assignment, table: Table, storage: ObjectStorage, clock: Clock
     ) -> None:
-        self._run, self._table, self._storage, self._clock = assignment.run, table, storage, clock
-        self._options = options_of(table, Service.COMPACTION, CompactionOptions)
+        super().__init__(assignment, table, storage, clock)
         if (why := why_not_there(table.location, storage, self._options)) is not None:
             raise PermanentError(why)
         self._files = ObjectFiles(storage)
@@ -94,12 +158,11 @@ class ObjectCompactionSteps:
         self._listing = partition_list_of(table)
         self._leads = self._listing if self._options.publication is Publication.METASTORE else None
         self._sign = secrets.token_hex(8)
-        self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
         self._road = Road(
             table=table.location,
             acts=self._acts,
             files=self._files,
-            kinds=kinds_of(table),
+            kinds=self._kinds,
             clock=clock,
             reach=self._reach,
             grace=self._options.reader_grace,
@@ -111,42 +174,25 @@ class ObjectCompactionSteps:
             home=self._acts.home(self._sign),
             sign=self._sign,
             options=self._options,
-            kinds=kinds_of(table),
+            kinds=self._kinds,
             marker=marker_of(table),
             by_metastore=self._leads is not None,
         )
-        self._rules: CompactionRules | None = None
-        self._due: list[str] = []
         self._staged: list[Replacement] = []
-        self._refused: list[str] = []
-        self._more = False
         self._begun = False
 
     def plan(self) -> Plan | NothingToDo:
         """Take forward what an earlier run has begun. If that is over, choose partitions."""
         if (at := self._road.end_earlier()) is not None:
             return self._waits_until(at)
-        now = self._clock.now()
-        folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
-        left = self._road.left()
+        folders, left = self._folders(), self._road.left()
         if self._listing is not None and (left or self._leads is not None):
             at = self._road.take_up(self._listing.look(folders).led_into(OURS), self._run)
             if at is not None:
                 return self._waits_until(at)
         for act in left:
             self._road.clear(act)
-        self._rules = compaction_rules(
-            table_options(self._table), self._options, usual=usual_interval(folders.values())
-        )
-        if self._rules is None:
-            raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
-        self._due = due(folders, self._rules, now)
-        if not self._due:
-            at = compaction_needs(folders, self._rules, now).changes_at
-            rest = None if at is None else min(_REST, max(_LEAST_REST, at - now))
-            return NothingToDo(reason="no partition is to be compacted", again=rest)
-        first = self._due[: self._options.max_partitions]
-        return Plan(instant=None, file_groups=len(first), bytes=sum(folders[path].small_bytes for path in first))
+        return self._chosen(folders)
 
     def _waits_until(self, at: datetime) -> NothingToDo:
         reason = f"readers of the folders that an earlier run has replaced are waited for, until {at:%H:%M:%S} UTC"
@@ -176,8 +222,7 @@ class ObjectCompactionSteps:
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Look at each partition again, and let the act begin if nothing has moved since the plan."""
-        kinds, small = kinds_of(self._table), self._options.small_below
-        looks = FreshListings(self._table.location, self._storage, kinds, self._clock, small_below=small)
+        looks = self._looks()
         self._staged = [replacement for replacement in self._staged if self._stands_still(replacement, looks)]
         if not self._staged:
             raise NotYetError(f"no partition of the plan could be compacted: {self._refused[0]}", delay=_LEAST_REST)
@@ -201,34 +246,24 @@ class ObjectCompactionSteps:
         self._acts.move(state.at(first, self._clock.now()))
         self._begun = True
         self._road.go_on()
-        files = sum(len(replacement.old) for replacement in self._staged)
-        figures = {
-            "partitions_compacted": len(self._staged),
-            "files_rewritten": files,
-            "files_added": sum(len(replacement.new) for replacement in self._staged),
-            "bytes_rewritten": sum(old.size for replacement in self._staged for old in replacement.old.values()),
-        }
-        refused = {"partitions_refused": len(self._refused)} if self._refused else {}
-        return {**figures, **refused, **({GOES_ON: 1} if self._more else {})}
+        return self._figures(
+            len(self._staged),
+            files=sum(len(replacement.old) for replacement in self._staged),
+            new_files=sum(len(replacement.new) for replacement in self._staged),
+            size=sum(old.size for replacement in self._staged for old in replacement.old.values()),
+        )
 
     def _stands_still(self, replacement: Replacement, looks: FreshListings) -> bool:
         """Whether a partition is as it was rewritten, and still to be compacted."""
-        if self._rules is None:
-            raise PermanentError("there is no plan")
         try:
-            above = list(looks.above(replacement.partition))
-            verdict = judge(
-                replacement.partition, looks.folder(replacement.partition), above, self._rules, self._clock.now()
-            )
+            if not self._is_due(replacement.partition, looks):
+                return False
         except FileNotFoundError:
             self._refuse(replacement.partition, "it was dropped meanwhile")
             return False
-        if verdict.state is not CompactionState.DUE:
-            self._refuse(replacement.partition, verdict.reason)
-        elif self._is_as_it_was(replacement):
+        if self._is_as_it_was(replacement):
             return True
-        else:
-            self._refuse(replacement.partition, "something in it has changed since the plan")
+        self._refuse(replacement.partition, "something in it has changed since the plan")
         return False
 
     def _is_as_it_was(self, replacement: Replacement) -> bool:
@@ -236,10 +271,6 @@ class ObjectCompactionSteps:
         files = self._files.files_in(f"{self._table.location}/{replacement.partition}")
         before = {**replacement.old, **replacement.stay}
         return files.keys() == before.keys() and all(files[name].version == before[name].version for name in before)
-
-    def _refuse(self, path: str, why: str) -> None:
-        self._refused.append(f"{printable(path)}: {why}")
-        log.warning("partition_not_compacted", table=self._table.id, partition=printable(path), reason=why)
 
     def abort(self) -> None:
         """Remove what was written beside, unless the act has begun: then the next run takes it forward."""
@@ -286,50 +317,26 @@ def opened(
 Compaction = functools.partial(Bracket, opened=opened)
 
 
-class CompactionSteps:
+class CompactionSteps(_Compaction):
     """The three steps, under the lock of the directory."""
 
     def __init__(self, session: Any, assignment: Assignment, table: Table, storage: Storage, clock: Clock) -> None:
+        super().__init__(assignment, table, storage, clock)
         self._session = session
-        self._run = assignment.run
-        self._table = table
-        self._storage = storage
-        self._clock = clock
-        self._options = options_of(table, Service.COMPACTION, CompactionOptions)
         self._own = OwnFolder(table.location, relist=relist_of(table))
-        self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
-        self._rules: CompactionRules | None = None
-        self._due: list[str] = []
         self._prepared: list[Prepared] = []
-        self._refused: list[str] = []
-        self._ended_earlier = 0
-        self._more = False
 
     def plan(self) -> Plan | NothingToDo:
         """End what a killed run has begun, look at all partitions, and choose those that are to be compacted."""
-        self._ended_earlier = self._own.end_earlier(self._reach)
-        now = self._clock.now()
-        folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
-        usual = usual_interval(folders.values())
-        self._rules = compaction_rules(table_options(self._table), self._options, usual=usual)
-        if self._rules is None:
-            raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
-        self._due = due(folders, self._rules, now)
-        if not self._due:
-            return self._nothing(compaction_needs(folders, self._rules, now).changes_at)
-        first = self._due[: self._options.max_partitions]
-        return Plan(instant=None, file_groups=len(first), bytes=sum(folders[path].small_bytes for path in first))
-
-    def _nothing(self, changes_at: Any) -> NothingToDo:
-        ended = f", and {self._ended_earlier} exchanges of an earlier run were ended" if self._ended_earlier else ""
-        rest = None if changes_at is None else min(_REST, max(_LEAST_REST, changes_at - self._clock.now()))
-        return NothingToDo(reason=f"no partition is to be compacted{ended}", again=rest)
+        ended = self._own.end_earlier(self._reach)
+        why = f", and {ended} exchanges of an earlier run were ended" if ended else ""
+        return self._chosen(self._folders(), ended=why)
 
     def execute(self, plan: Plan) -> None:
         """Write the new files of partitions beside them, and compare both sides. A refused one counts for none."""
         inside = Home(self._table.location, private=(OURS,), by_key=True)
         self._own.require_exchange()
-        kinds, marker = kinds_of(self._table), marker_of(self._table)
+        marker = marker_of(self._table)
         for path in self._due:
             if len(self._prepared) == self._options.max_partitions:
                 self._more = True
@@ -346,7 +353,7 @@ class CompactionSteps:
                     run=self._run,
                     old=entries(place),
                 )
-                self._prepared.append(prepared(self._session, exchange, kinds, self._options, marker))
+                self._prepared.append(prepared(self._session, exchange, self._kinds, self._options, marker))
             except (NotRewrittenError, NoFileError, PermanentError) as refusal:
                 self._refuse(path, str(refusal))
             except FileNotFoundError:
@@ -358,14 +365,9 @@ class CompactionSteps:
         if not self._prepared:
             raise NotYetError(f"no partition could be compacted: {self._refused[0]}", delay=_REST)
 
-    def _refuse(self, path: str, why: str) -> None:
-        self._refused.append(f"{printable(path)}: {why}")
-        log.warning("partition_not_compacted", table=self._table.id, partition=printable(path), reason=why)
-
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Look at each partition again, and exchange its folder if nothing has moved since the plan."""
-        kinds, small = kinds_of(self._table), self._options.small_below
-        looks = FreshListings(self._table.location, self._storage, kinds, self._clock, small_below=small)
+        looks = self._looks()
         compacted, files, new_files, size = 0, 0, 0, 0
         for work in self._prepared:
             try:
@@ -383,26 +385,12 @@ class CompactionSteps:
             new_files, size = new_files + work.new_files, size + work.bytes
         if not compacted:
             raise NotYetError("no partition of the plan could be compacted: the log says why", delay=_LEAST_REST * 6)
-        goes_on = {GOES_ON: 1} if self._more else {}
-        refused = {"partitions_refused": len(self._refused)} if self._refused else {}
-        return {
-            "partitions_compacted": compacted,
-            "files_rewritten": files,
-            "files_added": new_files,
-            "bytes_rewritten": size,
-            **refused,
-            **goes_on,
-        }
+        return self._figures(compacted, files=files, new_files=new_files, size=size)
 
     def _stands_still(self, work: Prepared, looks: FreshListings) -> bool:
         """Whether a partition is as the plan has seen it, and still to be compacted."""
         path = work.exchange.partition
-        if self._rules is None:
-            raise PermanentError("there is no plan")
-        above = list(looks.above(path))
-        verdict = judge(path, looks.folder(path), above, self._rules, self._clock.now())
-        if verdict.state is not CompactionState.DUE:
-            self._refuse(path, verdict.reason)
+        if not self._is_due(path, looks):
             return False
         if entries(work.exchange.place) != work.exchange.old:
             self._refuse(path, "something in it has changed since the plan")

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -46,12 +46,6 @@ from lakewarden.planners.storage.content import StoreRefusedError
 from lakewarden.planners.storage.inside import Home
 from lakewarden.planners.storage.objects import ObjectStorage
 
-# Orphans in an object store: what dead jobs have left in progress is deleted. Execution and commit are one step.
-#
-# Parts in progress that are uploads are seen by no listing. What is deleted here are the small objects beside them, and
-# the folders of parts of Spark and Hive. No lock is needed: a compaction leaves a partition with such files alone, and
-# a second run finds what is left.
-
 log = structlog.get_logger(__name__)
 
 _RETRY = timedelta(hours=1)
@@ -59,51 +53,81 @@ _REST = timedelta(days=1)
 _AT_ONCE = 16
 
 
-class ObjectOrphansSteps:
-    """The three steps. The second does nothing."""
+class _Orphans:
+    """What both ways have in common: what may be an orphan, and what was found of it. The second step does nothing."""
 
-    def __init__(self, assignment: Assignment, table: Table, storage: ObjectStorage, clock: Clock) -> None:
+    def __init__(self, assignment: Assignment, table: Table, storage: Storage, clock: Clock) -> None:
         self._table, self._storage, self._clock = table, storage, clock
         self._options = options_of(table, Service.ORPHANS, OrphansOptions)
         self._kinds = kinds_of(table)
-        self._files = ObjectFiles(storage)
         self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
-        self._chosen: dict[str, FileEntry] = {}
+        self._age = timedelta.max
         self._more = False
 
-    def plan(self) -> Plan | NothingToDo:
-        """Find the parts that are old enough, and the folders in which every file is."""
+    def _suspects(self) -> tuple[Sequence[str], int]:
+        """Return the paths of the folders that may hold orphans, and how many files there are in all."""
         age = age_of_orphans(table_options(self._table), self._options)
         if age is None:
             raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
-        now = self._clock.now()
+        self._age, now = age, self._clock.now()
         folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
-        for path in sorted(with_orphans(folders, age, now)):
-            self._choose(location_of(self._table.location, path), age)
+        return sorted(with_orphans(folders, age, now)), sum(folder.files + folder.staged for folder in folders.values())
+
+    def _is_chosen(self, name: str, *, is_folder: bool) -> bool:
+        return self._kinds(name) is EntryKind.STAGED and may_be_orphan(name, is_folder=is_folder)
+
+    def _keep(self, file: str, why: str | None) -> None:
+        log.warning("orphan_kept", table=self._table.id, file=printable(file), reason=why)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: a deletion cannot be prepared."""
+
+
+def _plan(chosen: Collection[FileEntry | Entry], files: int) -> Plan:
+    return Plan(
+        instant=None,
+        files_to_delete=len(chosen),
+        bytes_to_delete=sum(file.size for file in chosen),
+        files_in_table=max(files, len(chosen)),
+    )
+
+
+# Orphans in an object store.
+#
+# Parts in progress that are uploads are seen by no listing. What is deleted here are the small objects beside them, and
+# the folders of parts of Spark and Hive. No lock is needed: a compaction leaves a partition with such files alone, and
+# a second run finds what is left.
+
+
+class ObjectOrphansSteps(_Orphans):
+    """The three steps."""
+
+    def __init__(self, assignment: Assignment, table: Table, storage: ObjectStorage, clock: Clock) -> None:
+        super().__init__(assignment, table, storage, clock)
+        self._files = ObjectFiles(storage)
+        self._chosen: dict[str, FileEntry] = {}
+
+    def plan(self) -> Plan | NothingToDo:
+        """Find the parts that are old enough, and the folders in which every file is."""
+        paths, files = self._suspects()
+        for path in paths:
+            self._choose(location_of(self._table.location, path))
         if not self._chosen:
             return NothingToDo(reason="no part in progress is known to be an orphan", again=_REST)
-        files = sum(folder.files + folder.staged for folder in folders.values())
-        return Plan(
-            instant=None,
-            files_to_delete=len(self._chosen),
-            bytes_to_delete=sum(file.size for file in self._chosen.values()),
-            files_in_table=max(files, len(self._chosen)),
-        )
+        return _plan(self._chosen.values(), files)
 
-    def _choose(self, place: str, age: timedelta) -> None:
+    def _choose(self, place: str) -> None:
         """Add the orphans right below a folder, as far as the limit of a run allows."""
         try:
             entries = self._storage.listing(place, most=MOST_FILES)
         except FileNotFoundError:  # it was dropped meanwhile
             return
         for file_entry in sorted(entries, key=lambda entry: entry.name):
-            if self._kinds(file_entry.name) is not EntryKind.STAGED or not may_be_orphan(
-                file_entry.name, is_folder=file_entry.is_folder
-            ):
+            if not self._is_chosen(file_entry.name, is_folder=file_entry.is_folder):
                 continue
             file = f"{place}/{file_entry.name}"
             parts = self._below(file) if file_entry.is_folder else {file: file_entry}
-            if not parts or any(part.modified >= self._clock.now() - age for part in parts.values()):
+            if not parts or any(part.modified >= self._clock.now() - self._age for part in parts.values()):
                 continue
             if len(self._chosen) + len(parts) > self._options.max_files and self._chosen:
                 self._more = True
@@ -123,12 +147,9 @@ class ObjectOrphansSteps:
                     suspects.setdefault("/".join([folder, *levels[:depth]]), set()).add(level)
         for place, names in suspects.items():
             if (table := table_in(place, names, self._storage)) is not None:
-                log.warning("orphan_kept", table=self._table.id, file=printable(folder), reason=f"it holds {table}")
+                self._keep(folder, f"it holds {table}")
                 return {}
         return {f"{folder}/{path}": entry for path, entry in files if not path.endswith("/")}
-
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: a deletion cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Delete each file that is still the one that was found."""
@@ -151,7 +172,7 @@ class ObjectOrphansSteps:
         except StoreRefusedError as refused:
             why = str(refused)
         if why is not None:
-            log.warning("orphan_kept", table=self._table.id, file=printable(file), reason=why)
+            self._keep(file, why)
             return None
         self._reach(Point.DELETING)
         return seen.size
@@ -176,47 +197,29 @@ def _opened(_session: Any, assignment: Assignment, storage: Storage, clock: Cloc
 Orphans = functools.partial(Bracket, opened=_opened)
 
 
-class OrphansSteps:
-    """The three steps, under the lock of the directory. The second does nothing."""
+class OrphansSteps(_Orphans):
+    """The three steps, under the lock of the directory."""
 
     def __init__(self, assignment: Assignment, table: Table, storage: Storage, clock: Clock) -> None:
-        self._table = table
-        self._storage = storage
-        self._clock = clock
-        self._options = options_of(table, Service.ORPHANS, OrphansOptions)
-        self._kinds = kinds_of(table)
+        super().__init__(assignment, table, storage, clock)
         self._own = OwnFolder(table.location, relist=relist_of(table))
-        self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
-        self._age = timedelta.max
         self._chosen: dict[str, Entry] = {}
         self._folders: list[str] = []
-        self._more = False
 
     def plan(self) -> Plan | NothingToDo:
         """Find the parts that are old enough, and the folders in which every file is."""
         self._own.end_earlier(self._reach)
         self._own.tidy()
-        age = age_of_orphans(table_options(self._table), self._options)
-        if age is None:
-            raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
-        self._age = age
-        now = self._clock.now()
-        folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
+        paths, files = self._suspects()
         inside = Home(self._table.location, private=(OURS,), by_key=True)
-        for path in sorted(with_orphans(folders, age, now)):
+        for path in paths:
             place = location_of(self._table.location, path)
             if path and inside.why_outside(place, whole_folder=True) is not None:
                 continue
             self._if_it_is_there(place, self._choose)
         if not self._chosen and not self._folders:
             return NothingToDo(reason="no part in progress is known to be an orphan", again=_REST)
-        files = sum(folder.files + folder.staged for folder in folders.values())
-        return Plan(
-            instant=None,
-            files_to_delete=len(self._chosen),
-            bytes_to_delete=sum(file.size for file in self._chosen.values()),
-            files_in_table=max(files, len(self._chosen)),
-        )
+        return _plan(self._chosen.values(), files)
 
     def _choose(self, place: str) -> None:
         """Add the orphans right below a folder, as far as the limit of a run allows."""
@@ -224,7 +227,7 @@ class OrphansSteps:
             entries = sorted(listed, key=lambda entry: entry.name)
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if self._kinds(entry.name) is not EntryKind.STAGED or not may_be_orphan(entry.name, is_folder=is_folder):
+            if not self._is_chosen(entry.name, is_folder=is_folder):
                 continue
             parts = self._if_it_is_there(entry.path, self._below if is_folder else self._part)
             if parts is None:
@@ -245,7 +248,7 @@ class OrphansSteps:
         except OSError as refused:
             if not is_of_one_place(refused):
                 raise
-            log.warning("orphan_kept", table=self._table.id, file=printable(place), reason=refused.strerror)
+            self._keep(place, refused.strerror)
             return None
 
     def _part(self, place: str) -> dict[str, Entry] | None:
@@ -262,7 +265,7 @@ class OrphansSteps:
             if not self._is_old(os.lstat(folder)):
                 return None
             if (table := table_in(folder, below, self._storage)) is not None:
-                log.warning("orphan_kept", table=self._table.id, file=printable(place), reason=f"it holds {table}")
+                self._keep(place, f"it holds {table}")
                 return None
             for name in names:
                 part = self._part(f"{folder}/{name}")
@@ -274,16 +277,13 @@ class OrphansSteps:
     def _is_old(self, status: os.stat_result) -> bool:
         return status.st_mtime < (self._clock.now() - self._age).timestamp()
 
-    def execute(self, plan: Plan) -> None:
-        """Do nothing: a deletion cannot be prepared."""
-
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Delete each file that is still the one that was found. A folder that is not empty after that stays."""
         deleted, size = 0, 0
         for place, seen in self._chosen.items():
             try:
                 if entry_of(os.lstat(place)) != seen:
-                    log.warning("orphan_kept", table=self._table.id, file=printable(place), reason="it has changed")
+                    self._keep(place, "it has changed")
                     continue
                 os.unlink(place)  # noqa: PTH108 - a location, as all paths of this package
             except FileNotFoundError:
@@ -291,7 +291,7 @@ class OrphansSteps:
             except OSError as refused:
                 if not is_of_one_place(refused):
                     raise
-                log.warning("orphan_kept", table=self._table.id, file=printable(place), reason=refused.strerror)
+                self._keep(place, refused.strerror)
                 continue
             deleted, size = deleted + 1, size + seen.size
             self._reach(Point.DELETING)

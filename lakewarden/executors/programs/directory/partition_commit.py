@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
@@ -20,8 +19,7 @@ from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.bracket import Bracket
-from lakewarden.executors.programs.directory.exchanging.ending import Reach
-from lakewarden.executors.programs.directory.partition_list import PartitionList, partition_list_of, table_of
+from lakewarden.executors.programs.directory.partition_list import partition_list_of, table_of
 from lakewarden.executors.programs.directory.replacing.act import partitions_in_act
 from lakewarden.planners.formats.directory.committing import (
     PartitionState,
@@ -57,41 +55,26 @@ _REST = timedelta(minutes=1)
 @contextlib.contextmanager
 def _opened(_session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
     """Open the directory for one run. An abort leaves everything as it is."""
-    table = table_of(assignment)
-    options = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
-    markers = empty_files(table.location, storage)
-    if markers is None and CommitAct.SUCCESS_FILE in options.policy.acts:
-        raise PermanentError(f"there is no way yet to write a marker into the store of {table.location}")
-    there = None
-    if CommitAct.METASTORE in options.policy.acts:
-        there = partition_list_of(table)
-        if there is None:
-            raise PermanentError("options.metastore is not set: the policy metastore needs it")
-    reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
-    yield PartitionCommitSteps(table, storage, _Acts(markers=markers, there=there, reach=reach), clock)
+    yield PartitionCommitSteps(assignment, table_of(assignment), storage, clock)
 
 
 PartitionCommit = functools.partial(Bracket, opened=_opened)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Acts:
-    """How readers are told: by markers and by the list of the metastore, as far as the policy has them."""
-
-    markers: EmptyFiles | None
-    there: PartitionList | None
-    reach: Reach
-
-
 class PartitionCommitSteps:
     """The three steps. The second does nothing."""
 
-    def __init__(self, table: Table, storage: Storage, acts: _Acts, clock: Clock) -> None:
-        self._table = table
-        self._storage = storage
-        self._acts = acts
-        self._clock = clock
+    def __init__(self, assignment: Assignment, table: Table, storage: Storage, clock: Clock) -> None:
+        self._table, self._storage, self._clock = table, storage, clock
         self._options = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
+        acts = self._options.policy.acts
+        self._markers = empty_files(table.location, storage)
+        if self._markers is None and CommitAct.SUCCESS_FILE in acts:
+            raise PermanentError(f"there is no way yet to write a marker into the store of {table.location}")
+        self._there = partition_list_of(table) if CommitAct.METASTORE in acts else None
+        if self._there is None and CommitAct.METASTORE in acts:
+            raise PermanentError("options.metastore is not set: the policy metastore needs it")
+        self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
         self._inside = Home(table.location, by_key=True)
         self._rules: Rules | None = None
         self._due: list[str] = []
@@ -103,7 +86,7 @@ class PartitionCommitSteps:
         now = self._clock.now()
         folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
         usual = usual_interval(folders.values())
-        there = None if self._acts.there is None else self._acts.there.look(folders)
+        there = None if self._there is None else self._there.look(folders)
         self._rules = rules_of(folders, table_options(self._table), self._options, now, usual=usual, metastore=there)
         self._due = due(folders, self._rules, now)
         if not self._due:
@@ -163,11 +146,11 @@ class PartitionCommitSteps:
         for act in acts_left(path, folder, self._planned()):
             match act:
                 case CommitAct.METASTORE:
-                    if self._acts.there is not None:
-                        self._acts.there.commit(path, folder.changed_at)
-                        self._acts.reach(Point.LISTED)
+                    if self._there is not None:
+                        self._there.commit(path, folder.changed_at)
+                        self._reach(Point.LISTED)
                 case CommitAct.SUCCESS_FILE:
-                    if self._acts.markers is None or not self._marked(self._acts.markers, marker, folder):
+                    if self._markers is None or not self._marked(self._markers, marker, folder):
                         return False
                 case _:
                     assert_never(act)
@@ -175,7 +158,7 @@ class PartitionCommitSteps:
 
     def _marked(self, markers: EmptyFiles, marker: str, folder: Folder) -> bool:
         written = markers.create(marker) if folder.marker is None else markers.renew(marker)
-        self._acts.reach(Point.MARKED)
+        self._reach(Point.MARKED)
         return written
 
     def _due_now(self, path: str, looks: FreshListings, now: datetime) -> Folder | None:

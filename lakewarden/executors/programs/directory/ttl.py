@@ -14,7 +14,7 @@ import structlog
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.bracket import Bracket
-from lakewarden.executors.programs.directory.exchanging.dropping import drop
+from lakewarden.executors.programs.directory.exchanging.ending import drop
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
 from lakewarden.executors.programs.directory.exchanging.record import alone_in
 from lakewarden.executors.programs.directory.exchanging.renames import Entry, NoFileError, entries, is_of_one_place

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
-from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
+from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_now, committed, published
 from lakewarden.executors.programs.paimon.steps.rewriting import propose_merge
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.formats.paimon.options.service_options import ArchiveOptions
-from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.errors import PermanentError
 
 _ATTEMPTS = 5
 """Each attempt writes the merged manifests anew. Those of an attempt that was too late are orphans."""
@@ -32,10 +32,7 @@ class ArchiveSteps:
 
     def plan(self) -> Plan | NothingToDo:
         """Count the manifests that a merge would change. Raises PermanentError if the service is blocked."""
-        look = self._table.look()
-        self._table.require_free(look, PermanentError)
-        if look.memo.totals is None:
-            raise TemporaryError("the manifests of the table are not read whole yet")
+        look = self._table.free_look(PermanentError)
         self._schema = look.facts.schema
         if look.facts.mergeable < 2:
             return NothingToDo(reason=f"of {look.facts.manifests} manifests none can be merged")
@@ -52,7 +49,7 @@ class ArchiveSteps:
         before = dict[int, int]()
 
         def base() -> CommitBase:
-            commit_base = self._base()
+            commit_base = base_now(self._table, self._schema)
             before[commit_base.newest.id] = len(self._manifests(commit_base.newest))
             return commit_base
 
@@ -60,12 +57,6 @@ class ArchiveSteps:
         snapshot = committed(self._table, proposal)
         after = self._manifests(snapshot)
         return {"snapshot": snapshot.id, "manifests_before": before[snapshot.id - 1], "manifests_after": len(after)}
-
-    def _base(self) -> CommitBase:
-        """Return what the commit follows, by a look at the whole table. Raises YieldError if it is not as planned."""
-        look = self._table.look()
-        self._table.require_free(look, YieldError)
-        return base_of(look, self._schema)
 
     def _manifests(self, snapshot: Snapshot) -> tuple[ManifestMeta, ...]:
         storage, folder = self._table.storage, f"{self._table.table.location}/manifest"

@@ -8,18 +8,15 @@ and the next run goes on with it. Nothing has to be written down.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 from lakewarden.executors import points
-from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.bracket import Bracket
-from lakewarden.executors.programs.paimon.client.opened import OpenTable, on_the_way_out, open_table
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, on_the_way_out, program
 from lakewarden.executors.programs.paimon.steps.disk import Listed, table_files
 from lakewarden.executors.programs.paimon.steps.rewriting import SNAPSHOTS
 from lakewarden.planners.formats.paimon.deletion.names import FileNames
@@ -29,10 +26,8 @@ from lakewarden.planners.formats.paimon.metadata.heads import HINT, hinted
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.formats.paimon.observing import Look
 from lakewarden.planners.formats.paimon.options.service_options import CleanOptions
-from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
-from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.formats.paimon.options.table_options import own_options
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
-from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.content import bytes_of
 
 _MOST_SNAPSHOTS = 1_000_000
@@ -51,25 +46,6 @@ class Chosen:
     retention: Retention
     roots: str
     there: Listed
-
-    @property
-    def data(self) -> int:
-        """Return how many data files there are to delete."""
-        return len(self.there.found)
-
-
-@contextlib.contextmanager
-def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
-    """Open the table for one run. An abort leaves everything as it is."""
-    options = CleanOptions.model_validate(dict(assignment.service_options))
-    with open_table(session, assignment, storage, clock=clock) as table:
-        try:
-            yield CleanSteps(table, options)
-        except OSError as error:
-            raise TemporaryError(f"files of {table.table.location} cannot be deleted now: {error}") from error
-
-
-Clean = functools.partial(Bracket, opened=_opened)
 
 
 class CleanSteps:
@@ -96,7 +72,7 @@ class CleanSteps:
             return NothingToDo(reason=f"no snapshot may expire{why}", again=rest)
         return Plan(
             instant=None,
-            files_to_delete=chosen.data,
+            files_to_delete=len(chosen.there.found),
             bytes_to_delete=bytes_of(chosen.there.found.values(), self._table.storage),
             versions_to_delete=len(chosen.expiring),
             files_in_table=chosen.there.files,
@@ -112,8 +88,8 @@ class CleanSteps:
         chosen = self._chosen(self._looked(YieldError))
         if chosen is None:
             raise YieldError("no snapshot may expire any more")
-        if chosen.data > (plan.files_to_delete or 0):
-            raise YieldError(f"{chosen.data} files would be deleted now, more than the plan has counted")
+        if len(chosen.there.found) > (plan.files_to_delete or 0):
+            raise YieldError(f"{len(chosen.there.found)} files would be deleted now, more than the plan has counted")
         self._reach(Point.EXPIRING)
         self._drop_a_misleading_hint(chosen)
         files = 0
@@ -135,8 +111,7 @@ class CleanSteps:
     def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
         """Return the table with all of its snapshots. Raises `kind` if the table is of one that is not cleaned."""
         self._files.require_own_folders()
-        look = self._table.look(most=_MOST_SNAPSHOTS)
-        self._table.require_free(look, kind)
+        look = self._table.free_look(kind, most=_MOST_SNAPSHOTS)
         if not look.facts.history.is_whole:
             raise TemporaryError(f"not all snapshots of {self._location} could be read")
         return look
@@ -164,10 +139,8 @@ class CleanSteps:
 
     def _retention(self, look: Look) -> Retention:
         """Return what may expire, by all consumers: an observation reads a bounded number of them."""
-        own, facts = self._table.table.options, look.facts
-        rule = rule_of(
-            facts.schema.options, self._options, own if isinstance(own, PaimonTableOptions) else PaimonTableOptions()
-        )
+        facts = look.facts
+        rule = rule_of(facts.schema.options, self._options, own_options(self._table.table))
         references = replace(facts.references, consumers=read_consumers(self._location, self._table.storage))
         return replace(facts, references=references).retention(rule)
 
@@ -212,3 +185,7 @@ class CleanSteps:
         """Write Paimon's hint of the oldest snapshot. It may be missing or stale."""
         with on_the_way_out("write the hint of the oldest snapshot"):
             self._files.hint_of_oldest(oldest)
+
+
+Clean = program(CleanSteps, CleanOptions, deletes="files")
+"""The program. An abort leaves everything as it is."""

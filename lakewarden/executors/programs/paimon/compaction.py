@@ -15,20 +15,14 @@ import structlog
 
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.paimon.client.opened import OpenTable, on_the_way_out, program
-from lakewarden.executors.programs.paimon.steps.publishing import CommitBase, base_of, committed, published
+from lakewarden.executors.programs.paimon.steps.publishing import base_now, committed, published
 from lakewarden.executors.programs.paimon.steps.rewriting import Proposal, Rewriting, discard, propose
 from lakewarden.planners.formats.paimon.backlog.compactions import Bucket, chosen, is_full
 from lakewarden.planners.formats.paimon.metadata.files import content_of
 from lakewarden.planners.formats.paimon.metadata.manifests import read_manifest_list
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions
-from lakewarden.planners.model.errors import (
-    NotYetError,
-    PermanentError,
-    TemporaryError,
-    UnknownError,
-    YieldError,
-)
+from lakewarden.planners.model.errors import NotYetError, PermanentError, UnknownError
 
 log = structlog.get_logger(__name__)
 
@@ -47,14 +41,11 @@ class CompactionSteps:
 
     def plan(self) -> Plan | NothingToDo:
         """Choose the buckets. Raises PermanentError if the table is of a kind that is not compacted."""
-        look = self._table.look()
-        self._table.require_free(look, PermanentError)
+        look = self._table.free_look(PermanentError)
         self._schema = schema = look.facts.schema
-        if look.memo.totals is None:
-            raise TemporaryError("the manifests of the table are not read whole yet")
         most = min(self._options.max_bytes, self._table.assignment.largest_plan or self._options.max_bytes)
         turn = self._table.assignment.run
-        self._buckets = chosen(look.memo.totals, schema, self._options, most_bytes=most, turn=turn)
+        self._buckets = chosen(look.totals, schema, self._options, most_bytes=most, turn=turn)
         if not self._buckets:
             return NothingToDo(reason=f"no bucket is worth a compaction ({self._options.strategy})")
         return Plan(instant=None, file_groups=len(self._buckets), bytes=sum(bucket.bytes for bucket in self._buckets))
@@ -78,7 +69,9 @@ class CompactionSteps:
         """Publish a snapshot with the new files, after a last look. The figures are read from the table afterwards."""
         messages, self._messages = self._messages, []
         try:
-            proposal = published(self._table, self._base, lambda _: propose(self._table, messages))
+            proposal = published(
+                self._table, lambda: base_now(self._table, self._schema), lambda _: propose(self._table, messages)
+            )
         except UnknownError:
             raise
         except Exception:
@@ -91,15 +84,6 @@ class CompactionSteps:
         messages, self._messages = self._messages, []
         with on_the_way_out("delete what was written"):
             discard(self._table, messages)
-
-    def _base(self) -> CommitBase:
-        """Return what the commit follows, by a look at the whole table.
-
-        Raises YieldError if the schema was changed, or if another program compacts the table by now.
-        """
-        look = self._table.look()
-        self._table.require_free(look, YieldError)
-        return base_of(look, self._schema)
 
     def _figures(self, proposal: Proposal) -> Mapping[str, int | float | str]:
         """Return what the table says of the commit. Raises UnknownError if it does not show it."""

@@ -7,18 +7,15 @@ the listing, after it, and before each batch of deletions. A kill leaves files t
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from lakewarden.executors import points
-from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.bracket import Bracket
-from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, program
 from lakewarden.executors.programs.paimon.steps.disk import table_files
 from lakewarden.executors.programs.paimon.steps.old_files import OldFile, OldFiles
 from lakewarden.planners.formats.first_seen import FirstSeen, Life, content_of, first_seen
@@ -29,27 +26,11 @@ from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun
 from lakewarden.planners.formats.paimon.metadata.heads import table_identity
 from lakewarden.planners.formats.paimon.observing import Look
 from lakewarden.planners.formats.paimon.options.service_options import OrphansOptions, age_of_orphans, unknown_for
-from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
-from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.ports import Storage
+from lakewarden.planners.formats.paimon.options.table_options import own_options
+from lakewarden.planners.model.errors import PermanentError, YieldError
 
 _BATCH = 100
 _LEAST_REST = timedelta(minutes=1)
-
-
-@contextlib.contextmanager
-def _opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
-    """Open the table for one run. An abort leaves everything as it is."""
-    options = OrphansOptions.model_validate(dict(assignment.service_options))
-    with open_table(session, assignment, storage, clock=clock) as table:
-        try:
-            yield OrphansSteps(table, options)
-        except OSError as error:
-            raise TemporaryError(f"orphans of {table.table.location} cannot be deleted now: {error}") from error
-
-
-Orphans = functools.partial(Bracket, opened=_opened)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,12 +46,11 @@ class OrphansSteps:
     """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: OrphansOptions) -> None:
-        own = table.table.options
         self._table = table
         self._location = table.table.location
         self._files = table_files(table)
         self._most = options.max_files
-        table_options = own if isinstance(own, PaimonTableOptions) else PaimonTableOptions()
+        table_options = own_options(table.table)
         self._age = age_of_orphans(options, table_options).age
         self._unknown_for = unknown_for(options, table_options)
         self._names_in_use = KnownNames(self._location, table.storage)
@@ -136,9 +116,7 @@ class OrphansSteps:
     def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
         """Return the table as it is now. Raises `kind` if it is of one that is left alone."""
         self._files.require_own_folders()
-        look = self._table.look()
-        self._table.require_free(look, kind)
-        return look
+        return self._table.free_look(kind)
 
     def _remembered(self, listing: OldFiles, at: datetime) -> ChosenFiles:
         """Remember the unknown files of a listing, and return those that were unknown for long enough. What was read
@@ -177,3 +155,7 @@ class OrphansSteps:
 
 def _created(location: str, look: Look) -> str:
     return table_identity(location, look.first).created
+
+
+Orphans = program(OrphansSteps, OrphansOptions, deletes="orphans")
+"""The program. An abort leaves everything as it is."""

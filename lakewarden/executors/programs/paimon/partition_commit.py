@@ -20,7 +20,7 @@ from lakewarden.planners.formats.paimon.options.service_options import Partition
 from lakewarden.planners.formats.paimon.partitions.expiry import Marking, called, marking_of
 from lakewarden.planners.formats.paimon.partitions.names import PaimonPartition
 from lakewarden.planners.formats.paimon.partitions.serving import rule_of_marking
-from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.errors import NotYetError, PermanentError, YieldError
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class PartitionCommitSteps:
 
     def plan(self) -> Plan | NothingToDo:
         """Look at all partitions, and choose those that are to be marked."""
-        look = self._looked(PermanentError)
+        look = self._table.free_look(PermanentError, partitions=True)
         marking = self._judged(look)
         if not marking.due:
             why = f" ({marking.waits[0]})" if marking.waits else ""
@@ -58,7 +58,7 @@ class PartitionCommitSteps:
 
         The time of a marker is that of the look: rows that come after it are late, and the partition is marked again.
         """
-        look = self._looked(YieldError)
+        look = self._table.free_look(YieldError, partitions=True)
         newest = look.facts.history.newest
         due = {partition.row for partition in self._judged(look).due}
         written, refusals = 0, list[PermanentError]()
@@ -78,12 +78,6 @@ class PartitionCommitSteps:
         left = len(self._chosen) - written
         return {"partitions_committed": written, "partitions_left": left, **({GOES_ON: 1} if self._more else {})}
 
-    def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
-        """Return the table. Raises `kind` if it is of one in which nothing is marked."""
-        look = self._table.look(partitions=True)
-        self._table.require_free(look, kind)
-        return look
-
     def _judged(self, look: Look) -> Marking:
         facts = look.facts
         try:
@@ -92,12 +86,10 @@ class PartitionCommitSteps:
             raise PermanentError(f"the options of the table about its partitions are not read here: {wrong}") from wrong
         if rule is None:
             raise PermanentError("neither idle_time nor partition.idle-time-to-done is set")
-        if look.memo.totals is None:
-            raise TemporaryError("the manifests of the table are not read whole yet")
         if facts.changes is None:
             return Marking(due=(), marked=0, left=0, waits=(), next_at=None)
         return marking_of(
-            look.memo.totals,
+            look.totals,
             facts.schema,
             facts.changes,
             rule,

@@ -25,7 +25,7 @@ from lakewarden.planners.formats.paimon.options.service_options import TtlOption
 from lakewarden.planners.formats.paimon.partitions.expiry import Expired, called, expired
 from lakewarden.planners.formats.paimon.partitions.names import PaimonPartition, partitions_of
 from lakewarden.planners.formats.paimon.partitions.serving import term_of_table
-from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.errors import NotYetError, PermanentError, YieldError
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class TtlSteps:
 
     def plan(self) -> Plan | NothingToDo:
         """Choose the partitions, and count their files. Nothing is written down."""
-        look = self._looked(PermanentError)
+        look = self._table.free_look(PermanentError, partitions=True)
         self._schema = look.facts.schema
         judged = self._judged(look)
         gone = [partition for _, partition in judged.gone]
@@ -79,12 +79,6 @@ class TtlSteps:
             **({GOES_ON: 1} if self._more else {}),
         }
 
-    def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
-        """Return the table. Raises `kind` if it is of one in which nothing is dropped."""
-        look = self._table.look(partitions=True)
-        self._table.require_free(look, kind)
-        return look
-
     def _judged(self, look: Look) -> Expired:
         facts = look.facts
         try:
@@ -93,18 +87,16 @@ class TtlSteps:
             raise PermanentError(f"the options of the table about its partitions are not read here: {wrong}") from wrong
         if term is None:
             raise PermanentError("neither services.ttl.options.retain nor partition.expiration-time is set")
-        if look.memo.totals is None:
-            raise TemporaryError("the manifests of the table are not read whole yet")
         if facts.changes is None:
             return Expired(gone=(), kept=(), next_at=None)
-        return expired(partitions_of(look.memo.totals, facts.schema), facts.changes, term, facts.now)
+        return expired(partitions_of(look.totals, facts.schema), facts.changes, term, facts.now)
 
     def _base(self) -> CommitBase:
         """Return what the commit follows, by a look at the whole table, and keep what goes.
 
         Raises YieldError if the schema was changed or a blocker appeared, and NotYetError if nothing may go any more.
         """
-        look = self._looked(YieldError)
+        look = self._table.free_look(YieldError, partitions=True)
         base = base_of(look, self._schema)
         now = {partition.row: partition for _, partition in self._judged(look).gone}
         self._going = [partition for row, partition in self._planned.items() if now.get(row) == partition]

@@ -249,12 +249,7 @@ def observed(
         },
         at_rest={**needs.at_rest, **{service: of.rest for service, of in others.items() if of.rest is not None}},
         notes={**needs.notes, **{service: of.notes for service, of in others.items() if of.notes}},
-        warnings=(
-            *needs.warnings,
-            *_left_out(walk.tables),
-            *_unexplained(folders),
-            *(warning for of in others.values() for warning in of.warnings),
-        ),
+        warnings=(*needs.warnings, *_left_out(walk.tables), *_unexplained(folders)),
         blockers=(
             *_unset(table),
             *blockers(table.location, storage, commit),

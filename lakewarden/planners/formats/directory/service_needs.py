@@ -38,7 +38,6 @@ class ServiceNeeds:
     backlog: Backlog | None = None
     rest: NotDue | None = None
     notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
     changes_at: datetime | None = None
 
 

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.planners.formats.by_path import NamedByPath
-from lakewarden.planners.formats.paimon.backlog.needs import refusals
 from lakewarden.planners.formats.paimon.catalogs.places import Places
 from lakewarden.planners.formats.paimon.catalogs.settings import (
     Catalog,
@@ -27,14 +26,13 @@ from lakewarden.planners.formats.paimon.observing import observed
 from lakewarden.planners.formats.paimon.options.service_options import (
     ArchiveOptions,
     CleanOptions,
-    ClusteringOptions,
     CompactionOptions,
     OrphansOptions,
     PartitionCommitOptions,
     TtlOptions,
     least_age_of_orphans,
 )
-from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions, own_options
 from lakewarden.planners.formats.paimon.writers import ENGINES, HOOK, writer_options
 from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.hooks import CommitHook
@@ -59,8 +57,7 @@ from lakewarden.planners.storage.locations import canonical_location, is_in_cata
 
 def contradictions(table: Table) -> Iterator[Contradiction]:
     """Yield each key that has to change, the reason, and the value to set."""
-    own = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
-    least = least_age_of_orphans(own)
+    least = least_age_of_orphans(own_options(table))
     for service, policy in table.policies.items():
         options = policy.options
         if isinstance(options, OrphansOptions) and options.older_than is not None and options.older_than < least.age:
@@ -74,9 +71,6 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
 
 def _holding_back(table: Table) -> Iterator[Contradiction]:
     """Yield what blocks services on a table that can still be observed."""
-    for blocker in refusals(table):
-        for service in blocker.services:
-            yield Contradiction(key=f"services.{service}", reason=f"{blocker.reason}: {blocker.remedy}", blocks=True)
     folder = _folder(table)
     if not table.policies or folder is None or keeps_commits_apart(table.catalog, folder):
         return
@@ -117,7 +111,6 @@ class PaimonFormat(NamedByPath):
     services: Mapping[Service, type[Settings]] = {
         Service.ARCHIVE: ArchiveOptions,
         Service.CLEAN: CleanOptions,
-        Service.CLUSTERING: ClusteringOptions,
         Service.COMPACTION: CompactionOptions,
         Service.ORPHANS: OrphansOptions,
         Service.PARTITION_COMMIT: PartitionCommitOptions,
@@ -197,15 +190,7 @@ class PaimonFormat(NamedByPath):
         for left in reversed(range(_LOOKS)):
             head, token = self._head(table, storage)
             try:
-                observation = observed(
-                    table,
-                    storage,
-                    previous,
-                    head=head,
-                    token=token,
-                    now=now,
-                    timeout=TIMEOUT,
-                )
+                observation = observed(table, storage, previous, head=head, token=token, now=now, timeout=TIMEOUT)
             except VanishedError:
                 if not left:
                     raise

@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.paimon.backlog.blockers import blockers, unseen_since, warnings
 from lakewarden.planners.formats.paimon.backlog.compactions import Compactions, Holdings, holdings_of, is_full
-from lakewarden.planners.formats.paimon.backlog.manifests_read import Files, ManifestReading, Memo, changes_of
-from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts, needs_of
+from lakewarden.planners.formats.paimon.backlog.manifests_read import Files, ManifestReading, Memo, Totals, changes_of
+from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts, Needs, needs_of
 from lakewarden.planners.formats.paimon.backlog.notes import of_clean, of_compaction, of_orphans, readers_of
 from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun, last_run
 from lakewarden.planners.formats.paimon.deletion.retention import Rule, rule_of
 from lakewarden.planners.formats.paimon.metadata.files import REMEDY, CorruptMetadataError, listed
 from lakewarden.planners.formats.paimon.metadata.heads import SCHEMA, table_identity
-from lakewarden.planners.formats.paimon.metadata.history import History, Holding, Kept, misleading_hint, read_history
+from lakewarden.planners.formats.paimon.metadata.history import Holding, Kept, misleading_hint, read_history
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema, parse_schema
 from lakewarden.planners.formats.paimon.metadata.snapshots import timeline_of
 from lakewarden.planners.formats.paimon.options.service_options import (
@@ -25,10 +25,10 @@ from lakewarden.planners.formats.paimon.options.service_options import (
     CompactionOptions,
     OrphansOptions,
 )
-from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.formats.paimon.options.table_options import options_of, own_options
 from lakewarden.planners.formats.paimon.partitions.serving import Served, is_served, served
 from lakewarden.planners.formats.paimon.writers import commit_users, writer_activity
-from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
@@ -47,6 +47,13 @@ class Look:
     faults: tuple[str, ...]
     memo: Memo
 
+    @property
+    def totals(self) -> Totals:
+        """Return the sums of the files. Raises TemporaryError while manifests are left to be read."""
+        if self.memo.totals is None:
+            raise TemporaryError("the manifests of the table are not read whole yet")
+        return self.memo.totals
+
 
 def observed(
     table: Table,
@@ -56,11 +63,11 @@ def observed(
     head: int | None,
     token: str,
     now: datetime,
-    timeout: timedelta | None = None,
+    timeout: timedelta,
 ) -> Observation:
     """Return the table under the token that was read before. `head` is the snapshot that was the newest then.
 
-    With `timeout` no more manifests are read after it; which is a fault of the view, and the next look goes on.
+    After `timeout` no more manifests are read; which is a fault of the view, and the next look goes on.
     Raises PermanentError and TemporaryError, VanishedError among them.
     """
     remembered = Memo() if previous is None or previous.memo is None else previous.memo
@@ -68,8 +75,10 @@ def observed(
     new_look = look(table.location, storage, remembered, head=head, now=now, timeout=timeout, partitions=partitions)
     service = served(table, new_look.facts, new_look.memo, storage) if partitions else Served()
     last = last_orphans(table, storage, new_look)
-    view = view_of(table, new_look, last, service)
-    needs = needs_of(new_look.facts, rule_for(table, new_look.facts), last_orphans=last)
+    rule = rule_of(new_look.facts.schema.options, options_of(table, Service.CLEAN, CleanOptions), own_options(table))
+    minor = not is_full(new_look.facts.schema, options_of(table, Service.COMPACTION, CompactionOptions))
+    needs = needs_of(new_look.facts, rule, minor=minor, last_orphans=last)
+    view = view_of(table, new_look, needs=needs, rule=rule, last=last, of_partitions=service)
     ends = (needs.changes_at, service.changes_at, now + KNOWN_FOR)
     keep_until = now if view.faults else min(end for end in ends if end is not None)
     memo = replace(new_look.memo, marked=service.marked, watched=service.watched)
@@ -177,19 +186,18 @@ def last_orphans(table: Table, storage: Storage, look: Look) -> LastRun | None:
     return last_run(table.location, storage, created=table_identity(table.location, look.first).created)
 
 
-def view_of(table: Table, look: Look, last: LastRun | None = None, partitions: Served | None = None) -> TableView:
-    """Return a look as deciding knows it, with the last run of orphans, and what the services on partitions have to do.
-    Pure.
+def view_of(
+    table: Table, look: Look, *, needs: Needs, rule: Rule, last: LastRun | None, of_partitions: Served
+) -> TableView:
+    """Return a look as deciding knows it, with the rule of clean, the last run of orphans, and what the services on
+    partitions have to do. Pure.
     """
-    of_partitions = Served() if partitions is None else partitions
-    facts = look.facts
-    rule = rule_for(table, facts)
-    needs = needs_of(facts, rule, minor=_is_minor(table, facts.schema), last_orphans=last)
+    facts, orphans = look.facts, options_of(table, Service.ORPHANS, OrphansOptions)
     return TableView(
         identity=table_identity(table.location, look.first),
         name=posixpath.basename(table.location),
         kind=f"{'primary key' if facts.schema.has_key else 'append'}, {facts.schema.options.bucket_mode}",
-        version=str(_version(facts.history, facts.schema)),
+        version=str((facts.history.newest or facts.schema).version),
         observed_at=facts.now,
         timeline=timeline_of(facts.history.snapshots),
         writers=writer_activity(facts.history.snapshots),
@@ -201,35 +209,9 @@ def view_of(table: Table, look: Look, last: LastRun | None = None, partitions: S
         notes={
             Service.COMPACTION: tuple(of_compaction(facts)),
             Service.CLEAN: tuple(of_clean(facts, rule)),
-            Service.ORPHANS: tuple(of_orphans(*_orphans_options(table), last)),
+            Service.ORPHANS: tuple(of_orphans(orphans, own_options(table), last)),
             **{key: need.notes for key, need in of_partitions.needs.items()},
         },
         readers=readers_of(facts),
         unseen_since=unseen_since(facts),
     )
-
-
-def rule_for(table: Table, facts: NeedFacts) -> Rule:
-    """Return by what the snapshots of a registered table expire: by default of each option if it has no clean."""
-    policy = table.policies.get(Service.CLEAN)
-    clean = policy.options if policy is not None and isinstance(policy.options, CleanOptions) else CleanOptions()
-    own = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
-    return rule_of(facts.schema.options, clean, own)
-
-
-def _orphans_options(table: Table) -> tuple[OrphansOptions, PaimonTableOptions]:
-    policy = table.policies.get(Service.ORPHANS)
-    options = None if policy is None else policy.options
-    own = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
-    return (options if isinstance(options, OrphansOptions) else OrphansOptions()), own
-
-
-def _is_minor(table: Table, schema: Schema) -> bool:
-    policy = table.policies.get(Service.COMPACTION)
-    options = None if policy is None else policy.options
-    return isinstance(options, CompactionOptions) and not is_full(schema, options)
-
-
-def _version(history: History, schema: Schema) -> int:
-    """Return the version of the newest snapshot's file; that of the schema's file for a table without one."""
-    return schema.version if history.newest is None else history.newest.version

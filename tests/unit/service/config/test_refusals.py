@@ -253,8 +253,8 @@ def test_a_service_that_a_format_does_not_have_is_refused_with_those_that_it_has
     """Nothing pretends that it would run."""
     table = "{id: a, format: paimon, path: /data/db.db/a"
     assert _problems(tmp_path, f"tables: [{table}, services: {{rollback: {{}}}}}}]") == [
-        "tables[0].services.rollback: rollback is not supported on paimon; supported are archive, clean, clustering, "
-        "compaction, orphans, partition_commit, ttl"
+        "tables[0].services.rollback: rollback is not supported on paimon; supported are archive, clean, compaction, "
+        "orphans, partition_commit, ttl"
     ]
 
 

@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakewarden.executors.programs.directory.exchanging.acting import carried_out
-from lakewarden.executors.programs.directory.exchanging.ending import STAGED_FOLDER, Reach
+from lakewarden.executors.programs.directory.exchanging.ending import STAGED_FOLDER, Reach, carried_out
 from lakewarden.executors.programs.directory.exchanging.record import ExchangeProgress, ExchangeRecord
 from lakewarden.executors.programs.directory.exchanging.renames import (
     Entry,

@@ -1,5 +1,5 @@
-"""The end of an exchange, from whatever state it is in: the same acts for a run that goes on and for one that was
-killed.
+"""An act on the folder of a partition, and its end from whatever state it is in: the same for a run that goes on and
+for one that was killed. A deletion is an exchange for nothing.
 
     staged, not exchanged      the new folder is removed
     staged, exchanged          the old files are as they were: published. Else both folders go back to their places
@@ -25,11 +25,14 @@ from lakewarden.executors.programs.directory.exchanging.renames import (
     NoFileError,
     entries,
     exchange,
+    is_of_one_place,
     move,
     sync_folder,
 )
+from lakewarden.executors.programs.directory.partition_list import PartitionList
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.printable import printable
+from lakewarden.planners.storage.empty_files import RefusedPlaceError
 
 log = structlog.get_logger(__name__)
 
@@ -76,13 +79,13 @@ def _decided(place: str, staged: str, home: str, record: ExchangeRecord, reach: 
     if record.is_drop:
         return _dropped(place, staged, home, record, reach)
     if record.progress is ExchangeProgress.STAGED:
-        if not was_exchanged(record, files):
+        if not _was_exchanged(record, files):
             _delete_new(staged, files, record)
             return False
-        if (why := why_not(record, files)) is not None:
+        if (why := _why_not(record, files)) is not None:
             log.warning("exchange_taken_back", partition=printable(record.partition), reason=why)
             exchange(place, staged)
-            sync_both(place, staged)
+            _sync_both(place, staged)
             back = entries(staged)
             _move_late(place, staged, back, apart_from=record.new)
             _delete_new(staged, entries(staged), record)
@@ -117,7 +120,7 @@ def _put_back(place: str, staged: str) -> None:
         os.rmdir(staged)  # noqa: PTH106 - a location, as all paths of this package
 
 
-def was_exchanged(record: ExchangeRecord, files: Mapping[str, Entry]) -> bool:
+def _was_exchanged(record: ExchangeRecord, files: Mapping[str, Entry]) -> bool:
     """Whether the folder that held the new files holds the old ones now. Pure.
 
     New files have names that no other file has, and are deleted last. An empty folder has nothing left to exchange.
@@ -125,7 +128,7 @@ def was_exchanged(record: ExchangeRecord, files: Mapping[str, Entry]) -> bool:
     return bool(files) and record.made.isdisjoint(files)
 
 
-def why_not(record: ExchangeRecord, files: Mapping[str, Entry]) -> str | None:
+def _why_not(record: ExchangeRecord, files: Mapping[str, Entry]) -> str | None:
     """Return why the old files are not those that were rewritten; None if they are. Pure."""
     for name, entry in record.old.items():
         if name not in files:
@@ -184,7 +187,7 @@ def _delete_old(place: str, staged: str, record: ExchangeRecord, reach: Reach) -
     raise TemporaryError(f"a writer keeps writing into {staged}")
 
 
-def sync_both(place: str, staged: str) -> None:
+def _sync_both(place: str, staged: str) -> None:
     """Let an act on the two folders survive a loss of power."""
     for path in (place, staged):
         sync_folder(os.path.dirname(path))  # noqa: PTH120 - as above
@@ -195,3 +198,65 @@ def _remove(home: str) -> None:
     removed, and not followed.
     """
     shutil.rmtree(home)
+
+
+# One act on the folder of a partition, with its journal: the same for an exchange and for a deletion.
+
+
+def carried_out(
+    record: ExchangeRecord,
+    table: str,
+    home: str,
+    *,
+    act: Callable[[str, str], None],
+    reach: Reach,
+    relist: Relist = lambda _: None,
+) -> bool:
+    """Write the journal, act, and end the exchange. Return whether the act stands.
+
+    `act` takes the folder in `home` and the place of the partition. It is one act of the kernel. If the kernel refuses
+    it at this place, or the metastore refuses the partition, it stays as it was, and the error is raised.
+    """
+    place, staged = f"{table}/{record.partition}", f"{home}/{STAGED_FOLDER}"
+    records.write(home, record)
+    reach(Point.PROPOSED)
+    try:
+        act(staged, place)
+    except (OSError, RefusedPlaceError) as error:
+        if isinstance(error, RefusedPlaceError) or is_of_one_place(error):
+            end_exchange(table, home, reach, relist=relist)
+        raise
+    _sync_both(place, staged)
+    reach(Point.EXCHANGED)
+    return end_exchange(table, home, reach, relist=relist)
+
+
+def drop(
+    table: str,
+    home: str,
+    partition: str,
+    *,
+    run: str,
+    old: Mapping[str, Entry],
+    reach: Reach,
+    listing: PartitionList | None = None,
+) -> bool:
+    """Delete a partition with exactly the files that were seen in it, and return whether it is gone. If a file has come
+    or changed in the last moment, the folder is back at its place, and in the list of its metastore.
+
+    The partition leaves the list first. So no reader is led to a folder that is gone.
+    """
+    listed = listing is not None and listing.holds(partition)
+    os.mkdir(home)  # noqa: PTH102 - a location, as all paths of this package
+    record = ExchangeRecord(
+        run=run, partition=partition, progress=ExchangeProgress.STAGED, old=old, new={}, listed=listed
+    )
+
+    def act(staged: str, place: str) -> None:
+        if listing is not None and listed:
+            listing.drop(partition)
+            reach(Point.DROPPED)
+        move(place, staged)
+
+    relist = (lambda _: None) if listing is None else listing.restore
+    return carried_out(record, table, home, act=act, reach=reach, relist=relist)

@@ -24,7 +24,7 @@ class _NotListedError(Exception):
 class OwnFolder:
     """To be used under the lock of the directory."""
 
-    def __init__(self, table: str, *, relist: Relist = lambda _: None) -> None:
+    def __init__(self, table: str, *, relist: Relist) -> None:
         """`relist` puts a partition back into the list of its metastore."""
         self._table = table
         self._relist = relist

@@ -32,9 +32,8 @@ class ExchangeProgress(StrEnum):
 
 
 class ExchangeRecord(BaseModel):
-    """One exchange: the partition, by its path below the table, the files of both folders, and the names of those that
-    are in the new one alone (`made`) and in the old one alone (`replaced`). `listed`: a metastore listed the partition
-    before it was to be deleted.
+    """One exchange: the partition, by its path below the table, and the files of both folders. `listed`: a metastore
+    listed the partition before it was to be deleted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,13 +52,8 @@ class ExchangeRecord(BaseModel):
 
     @property
     def made(self) -> frozenset[str]:
-        """The names of the new files."""
+        """The names of the files that are in the new folder alone."""
         return frozenset(self.new) - frozenset(self.old)
-
-    @property
-    def replaced(self) -> frozenset[str]:
-        """The names of the files that the new ones stand for."""
-        return frozenset(self.old) - frozenset(self.new)
 
 
 def write(home: str, record: ExchangeRecord) -> None:

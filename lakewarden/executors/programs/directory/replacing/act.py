@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lakewarden.executors.programs.directory.partition_list import FileName, PartitionPath
+from lakewarden.executors.programs.directory.rewriting.by_lines import NotRewrittenError
 from lakewarden.executors.programs.directory.rewriting.partition import chosen, common_end, rewritten_as
-from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
 from lakewarden.planners.formats.directory.compacting import ActProgress, ActState, act_in, act_of, act_place
 from lakewarden.planners.formats.directory.listing.folders import OURS, REWRITTEN, EntryKind, is_hidden
 from lakewarden.planners.formats.directory.options import CompactionOptions

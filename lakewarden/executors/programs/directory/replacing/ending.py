@@ -21,11 +21,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, assert_never
+from typing import assert_never
 
 import structlog
 
 from lakewarden.executors.points import Point
+from lakewarden.executors.programs.directory.partition_list import PartitionList
 from lakewarden.executors.programs.directory.replacing.act import RECORD, ActRecord, Acts, ObjectFiles, Replacement
 from lakewarden.planners.formats.directory.compacting import ActProgress, ActState
 from lakewarden.planners.formats.directory.listing.folders import OURS, EntryKind
@@ -48,14 +49,6 @@ _LED = re.compile(rf"{OURS}/([0-9a-f]{{16}})/([0-9]+)")
 """Where an act leads the entry of a partition, by its path below the table."""
 
 
-class Leads(Protocol):
-    """The list of partitions in a metastore. The act may be repeated."""
-
-    def lead(self, path: str, *, source: str, target: str) -> bool:
-        """Lead readers of a partition from one folder to another, and return whether it leads there now."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Road:
     """Takes the act of a directory as far as its readers allow."""
@@ -67,7 +60,7 @@ class Road:
     clock: Clock
     reach: Callable[[Point], None]
     grace: timedelta
-    leads: Leads | None = None
+    leads: PartitionList | None
 
     def end_earlier(self) -> datetime | None:
         """Take back, or forward, what a killed run has begun. Return when that may go on; None if it is over."""

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
+from lakewarden.executors.programs.directory.rewriting.by_lines import NotRewrittenError
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.inflating import bound_of, inflated
 

@@ -7,8 +7,12 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
-from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
 from lakewarden.planners.formats.directory.options import FileFormat
+
+
+class NotRewrittenError(Exception):
+    """The files of a partition are not rewritten. The message says why. Others of the same run may be."""
+
 
 _SPACE = 2**128
 _LONGEST_LINE = 64 * 2**20

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from pyarrow import parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 
-from lakewarden.executors.programs.directory.client.errors import translated
-from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
+from lakewarden.executors.programs import java_errors
+from lakewarden.executors.programs.directory.rewriting.by_lines import NotRewrittenError
 from lakewarden.planners.formats.directory.options import FileFormat
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Step
 from lakewarden.planners.settings import shown
 
@@ -51,8 +53,8 @@ Columns = Callable[[Path], str]
 
 
 def same_footers(files: Sequence[Path], kind: FileFormat, of_orc: Columns) -> tuple[list[Path], Footer]:
-    """Return the files with the columns that most of them have, and the sum of their footers. Raises RefusedError if
-    none can be read, or one says what a rewrite would lose.
+    """Return the files with the columns that most of them have, and the sum of their footers. Raises
+    NotRewrittenError if none can be read, or one says what a rewrite would lose.
     """
     footers = {file: footer for file in files if (footer := _footer(file, kind, of_orc)) is not None}
     if not footers:
@@ -64,8 +66,8 @@ def same_footers(files: Sequence[Path], kind: FileFormat, of_orc: Columns) -> tu
 
 
 def rows_of(files: Sequence[Path], kind: FileFormat, of_orc: Columns, like: Footer) -> int:
-    """Return how many rows the footers of new files say. Raises RefusedError if their columns are not those of the old
-    ones.
+    """Return how many rows the footers of new files say. Raises NotRewrittenError if their columns are not those of
+    the old ones.
     """
     rows = 0
     for file in files:
@@ -107,7 +109,7 @@ def _of_parquet(file: Path) -> Footer:
 
 @lru_cache(maxsize=64)
 def _refuse_types_of_arrow(schema: pa.Schema) -> None:
-    """Raise RefusedError if Arrow reads another schema from a file that does not carry it, as Spark's do not."""
+    """Raise NotRewrittenError if Arrow reads another schema from a file that does not carry it, as Spark's do not."""
     plain = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), plain, store_schema=False)
     for field, read in zip(schema, pq.read_schema(pa.BufferReader(plain.getvalue())), strict=True):
@@ -304,17 +306,38 @@ _CODECS_OF_PARQUET = {**_CODECS, "lz4": "lz4_raw", "unknown": "lz4"}
 """Arrow calls LZ4_RAW so, and has no name for the LZ4 of Hadoop."""
 
 
+# What Spark's exceptions mean for a directory. They are translated only here.
+
+_NO_SPACE = "No space left on device"
+_OLD_DATE = "READ_ANCIENT_DATETIME"
+
+
+def _error_of(causes: Sequence[str], _step: Step) -> LakewardenError:
+    """Return the error. Files that Spark cannot read or write need an operator. Nothing of theirs is committed."""
+    message = java_errors.for_people(causes)
+    if any("cancelled" in cause for cause in causes):
+        return TemporaryError("the Spark jobs of the run were cancelled")
+    if any(_OLD_DATE in cause for cause in causes):
+        return PermanentError(
+            "it has dates before 1582-10-15, or times before 1900, in files that Spark 3 did not write: the files do "
+            "not say whether they count by the Julian calendar"
+        )
+    if any(_NO_SPACE in cause for cause in causes):
+        return TemporaryError(message, delay=timedelta(minutes=5))
+    return PermanentError(message)
+
+
 def rewritten(spark: Any, files: Sequence[Path], kind: FileFormat, target: Path, *, count: int) -> list[Path]:
     """Write the rows of files into `count` new ones at most, below `target`, and return these, in order.
 
-    Raises RefusedError if the files cannot be rewritten without a loss, a TemporaryError if the work was stopped.
+    Raises NotRewrittenError if the files cannot be rewritten without a loss, a TemporaryError if the work was stopped.
     """
     of_orc = partial(columns_of_orc, spark)
     chosen, footer = same_footers(files, kind, of_orc)
     if len(chosen) < len(files):
         raise NotRewrittenError(f"{len(files) - len(chosen)} of its {len(files)} small files have other columns")
     refuse_fine_times(files, kind)
-    with translated(Step.EXECUTE):
+    with java_errors.translated(Step.EXECUTE, _error_of):
         for key, value in {**_SESSION, **_written_as(footer)}.items():
             spark.conf.set(key, value)
         rows = _read(spark, kind, files)

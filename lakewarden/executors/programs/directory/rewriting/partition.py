@@ -9,18 +9,18 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lakewarden.executors.programs.directory.exchanging.building import Exchange, build, link
+from lakewarden.executors.programs.directory.exchanging.renames import Entry
 from lakewarden.executors.programs.directory.rewriting.by_blocks import MAGIC, joined_blocks
-from lakewarden.executors.programs.directory.rewriting.by_lines import joined
+from lakewarden.executors.programs.directory.rewriting.by_lines import NotRewrittenError, joined
 from lakewarden.executors.programs.directory.rewriting.by_spark import rewritten
-from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
 from lakewarden.planners.formats.directory.listing.folders import REWRITTEN, EntryKind
 from lakewarden.planners.formats.directory.listing.walk import above
 from lakewarden.planners.formats.directory.options import CompactionOptions, FileFormat
 from lakewarden.planners.formats.directory.service_needs import shown_path
-from lakewarden.planners.ports import Storage
+from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.settings import shown
 
 # What a file is, by its first and last bytes: files of Flink have no extension.
@@ -39,7 +39,7 @@ _LONG_SAMPLE = 4096
 
 
 def recognised(files: Sequence[Path], wanted: FileFormat) -> FileFormat:
-    """Return the format that all files have. Raises RefusedError if they differ, or are not as `wanted`."""
+    """Return the format that all files have. Raises NotRewrittenError if they differ, or are not as `wanted`."""
     formats = {_format_of(file, wanted) for file in files}
     if len(formats) != 1:
         raise NotRewrittenError(f"its files are of several formats: {', '.join(sorted(formats))}")
@@ -112,20 +112,11 @@ class Prepared:
     new_files: int
 
 
-class Sized(Protocol):
-    """A file with a size that is known."""
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        ...
-
-
 def prepared(
     session: Any, exchange: Exchange, kinds: Callable[[str], EntryKind], options: CompactionOptions, marker: str
 ) -> Prepared:
-    """Rewrite the small files of a partition, and build its new folder. Raises RefusedError where it stays as it is:
-    then nothing is left beside it.
+    """Rewrite the small files of a partition, and build its new folder. Raises NotRewrittenError where it stays as it
+    is: then nothing is left beside it.
     """
     small = chosen(exchange.old, kinds, options)
     Path(exchange.home).mkdir()
@@ -143,9 +134,11 @@ def prepared(
     return Prepared(exchange=exchange, files=len(small), bytes=size, new_files=len(made))
 
 
-def chosen(files: Mapping[str, Sized], kinds: Callable[[str], EntryKind], options: CompactionOptions) -> list[str]:
-    """Return the small data files of a partition, in the order of their names. Pure. Raises RefusedError if something
-    in it tells that it must stay as it is.
+def chosen(
+    files: Mapping[str, Entry | FileEntry], kinds: Callable[[str], EntryKind], options: CompactionOptions
+) -> list[str]:
+    """Return the small data files of a partition, in the order of their names. Pure. Raises NotRewrittenError if
+    something in it tells that it must stay as it is.
     """
     for name in files:
         if kinds(name) is EntryKind.STAGED:

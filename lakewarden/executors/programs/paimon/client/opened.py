@@ -179,7 +179,7 @@ class OpenTable:
         newest_look = self._look(most, partitions=partitions)
         for wait in WAITS:
             if not newest_look.faults:
-                break
+                return newest_look
             time.sleep(wait)
             newest_look = self._look(most, partitions=partitions)
         if newest_look.faults:
@@ -197,11 +197,15 @@ class OpenTable:
         self._remembered = newest_look.memo
         return newest_look
 
-    def require_free(self, look: Look, kind: type[PermanentError | YieldError]) -> None:
-        """Raise `kind` if something blocks the run's service on a table that is as in `look`."""
-        for blocker in blockers(self.table, look.facts):
+    def free_look(
+        self, kind: type[PermanentError | YieldError], *, most: int | None = None, partitions: bool = False
+    ) -> Look:
+        """Look as `look` does. Raises `kind` if something blocks the run's service."""
+        newest_look = self.look(most=most, partitions=partitions)
+        for blocker in blockers(self.table, newest_look.facts):
             if blocker.concerns(self.assignment.service):
                 raise kind(blocker.reason)
+        return newest_look
 
     def snapshot(self, number: int) -> Snapshot | None:
         """Return a snapshot as its file says now; None if there is none."""
@@ -279,13 +283,22 @@ def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def program(steps: Callable[[OpenTable, _Options], Steps], options: type[_Options]) -> Callable[..., Program]:
-    """Return the program that takes these steps on an open table."""
+def program(
+    steps: Callable[[OpenTable, _Options], Steps], options: type[_Options], *, deletes: str | None = None
+) -> Callable[..., Program]:
+    """Return the program that takes these steps on an open table. If it `deletes` files, an error of the disk is a
+    TemporaryError.
+    """
 
     @contextlib.contextmanager
     def opened(session: Any, assignment: Assignment, storage: Storage, clock: Clock) -> Iterator[Steps]:
         given = options.model_validate(dict(assignment.service_options))
         with open_table(session, assignment, storage, clock=clock) as table:
-            yield steps(table, given)
+            try:
+                yield steps(table, given)
+            except OSError as error:
+                if deletes is None:
+                    raise
+                raise TemporaryError(f"{deletes} of {table.table.location} cannot be deleted now: {error}") from error
 
     return partial(Bracket, opened=opened)

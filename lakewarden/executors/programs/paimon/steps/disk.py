@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from lakewarden.executors.programs.paimon.client.opened import OpenTable
 from lakewarden.executors.programs.paimon.steps import old_files
@@ -30,18 +30,7 @@ from lakewarden.planners.storage.locations import is_local
 from lakewarden.planners.storage.objects import ObjectStorage
 
 _BUCKET = "bucket-"
-_FOLDERS = (
-    "snapshot",
-    "schema",
-    "manifest",
-    "index",
-    "statistics",
-    "tag",
-    "branch",
-    "consumer",
-    "changelog",
-    OURS,
-)
+_FOLDERS = (*FOLDERS, "branch", OURS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,22 +41,50 @@ class Listed:
     found: dict[str, str]
 
 
+class _Listing:
+    """Counts files, and finds those with given names."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+        self._files = 0
+        self._paths: dict[str, str] = {}
+        self._twice: set[str] = set()
+
+    def add(self, name: str, path: str) -> None:
+        self._files += 1
+        if name in self._names:
+            if name in self._paths:
+                self._twice.add(name)
+            self._paths[name] = path
+
+    def listed(self) -> Listed:
+        found = {name: path for name, path in self._paths.items() if name not in self._twice}
+        return Listed(files=self._files, found=found)
+
+
 class FilesOnDisk:
-    """The files below one table's folder: fulfils `table_files.TableFiles`. Raises OSError where the disk refuses."""
+    """The files below one table's folder. Raises OSError where the disk refuses."""
 
     def __init__(self, location: str, *, run: str) -> None:
         self._location, self._run = location, run
 
     def require_own_folders(self) -> None:
-        """Raise PermanentError if a folder of the table is a link."""
-        require_own_folders(self._location)
+        """Raise PermanentError if a folder of the table is a link: it may lead to the files of another table."""
+        for name in ("", *(f"/{FOLDER}" for FOLDER in _FOLDERS)):
+            if os.path.islink(f"{self._location}{name}"):  # noqa: PTH114 - a location, as all paths of this package
+                raise PermanentError(
+                    f"{self._location}{name} is a link, and nothing is deleted through it: put the folder there"
+                )
 
     def in_buckets(self, names: Collection[str]) -> Listed:
-        """List the buckets for files with these names."""
-        return listed(self._location, names)
+        """List the buckets for files with these names. A name that is there twice is not found."""
+        listing = _Listing(names)
+        for place in files_in_buckets(self._location):
+            listing.add(place.name, place.path)
+        return listing.listed()
 
     def delete(self, files: Iterable[str]) -> int:
-        """Delete files one after the other."""
+        """Delete files one after the other, and return how many were there."""
         return sum(map(delete, files))
 
     def old(self, naming: Naming, *, before: datetime) -> OldFiles:
@@ -101,26 +118,6 @@ class FilesOnDisk:
             os.unlink(f"{self._location}/{old_file.path}")  # noqa: PTH108 - a location
             return True
         return False
-
-
-def require_own_folders(location: str) -> None:
-    """Raise PermanentError if a folder of the table is a link: it may lead to the files of another table."""
-    for name in ("", *(f"/{FOLDER}" for FOLDER in _FOLDERS)):
-        if os.path.islink(f"{location}{name}"):  # noqa: PTH114 - a location, as all paths of this package
-            raise PermanentError(f"{location}{name} is a link, and nothing is deleted through it: put the folder there")
-
-
-def listed(location: str, names: Collection[str]) -> Listed:
-    """List the buckets of a table for files with these names. A name that is there twice is not found."""
-    files, paths, twice = 0, dict[str, str](), set[str]()
-    for place in files_in_buckets(location):
-        files += 1
-        name = place.name
-        if name in names:
-            if name in paths:
-                twice.add(name)
-            paths[name] = place.path
-    return Listed(files=files, found={name: path for name, path in paths.items() if name not in twice})
 
 
 def files_in_buckets(location: str) -> Iterator[os.DirEntry[str]]:
@@ -163,7 +160,7 @@ _R = TypeVar("_R")
 
 
 class FilesInStore:
-    """The files below one table's location: fulfils `table_files.TableFiles`. Any failure raises a LakewardenError."""
+    """The files below one table's location. Any failure raises a LakewardenError."""
 
     def __init__(self, location: str, storage: ObjectStorage) -> None:
         self._location, self._storage = location, storage
@@ -173,21 +170,15 @@ class FilesInStore:
 
     def in_buckets(self, names: Collection[str]) -> Listed:
         """List the buckets for files with these names. It takes one request for each thousand files of the table."""
-        files, paths, twice = 0, dict[str, str](), set[str]()
+        listing = _Listing(names)
 
         def take(path: str, _: FileEntry) -> None:
-            nonlocal files
             *partitions, bucket, name = ("", *path.split("/"))
-            if not name or not bucket.startswith(_BUCKET) or not all("=" in partition for partition in partitions[1:]):
-                return
-            files += 1
-            if name in names:
-                if name in paths:
-                    twice.add(name)
-                paths[name] = f"{self._location}/{path}"
+            if name and bucket.startswith(_BUCKET) and all("=" in partition for partition in partitions[1:]):
+                listing.add(name, f"{self._location}/{path}")
 
         self._each_below(take)
-        return Listed(files=files, found={name: file for name, file in paths.items() if name not in twice})
+        return listing.listed()
 
     def delete(self, files: Iterable[str]) -> int:
         """Delete files, several at a time, and return how many. One that is missing counts: a store does not tell."""
@@ -272,43 +263,8 @@ def _old_file(path: str, *, size: int, modified: datetime, version: str) -> OldF
     return OldFile(path=path, size=size, modified_ns=seconds * 10**9, version=version)
 
 
-# The files of a table, on a disk or on S3: what deletes them asks here, and knows neither.
-
-
-class TableFiles(Protocol):
-    """The files below one table's folder. Each act may be repeated. A failure raises OSError or a LakewardenError."""
-
-    def require_own_folders(self) -> None:
-        """Raise PermanentError if a folder of the table leads to files of another one."""
-        ...
-
-    def in_buckets(self, names: Collection[str]) -> Listed:
-        """List the buckets for files with these names. A name that is there twice is not found."""
-        ...
-
-    def delete(self, files: Iterable[str]) -> int:
-        """Delete files, in any order, and return how many."""
-        ...
-
-    def old(self, naming: Naming, *, before: datetime) -> OldFiles:
-        """List what may be an orphan, and was written `before`."""
-        ...
-
-    def delete_unchanged(self, files: Iterable[OldFile]) -> tuple[OldFile, ...]:
-        """Delete those files that are as they were listed, and return them."""
-        ...
-
-    def clock(self) -> datetime:
-        """Return the current time of the disk or of the store, which gives files their times."""
-        ...
-
-    def write(self, file: str, content: bytes) -> None:
-        """Write a file of Lakewarden in the place of the one before. A kill leaves one of the two whole."""
-        ...
-
-    def hint_of_oldest(self, number: int) -> None:
-        """Write Paimon's hint of the oldest snapshot. It may be missing or stale."""
-        ...
+TableFiles = FilesOnDisk | FilesInStore
+"""What deletes files asks here, and knows neither. Each act may be repeated."""
 
 
 def table_files(table: OpenTable) -> TableFiles:

@@ -44,6 +44,13 @@ def base_of(look: Look, planned: Schema | None) -> CommitBase:
     return CommitBase(newest=history.newest, oldest=history.oldest)
 
 
+def base_now(table: OpenTable, planned: Schema | None) -> CommitBase:
+    """Return what a commit follows, by a look at the whole table. Raises YieldError if the schema was changed, or if
+    something blocks the service by now.
+    """
+    return base_of(table.free_look(YieldError), planned)
+
+
 def published(
     table: OpenTable,
     look: Callable[[], CommitBase],

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lakewarden.executors import points
 from lakewarden.executors.programs.bracket import carry_out
@@ -168,11 +168,7 @@ def propose_merge(table: OpenTable) -> Proposal:
     Source: `FileStoreCommitImpl.compactManifestOnce` of Paimon 1.3.1: it merges manifests that are smaller than
     `manifest.target-file-size` or delete files. Raises YieldError if there is nothing to merge any more.
     """
-
-    def commit(client: Any) -> None:
-        client.compactManifest()
-
-    return _proposed(table, commit)
+    return _proposed(table, lambda client: client.compactManifest())
 
 
 def _proposed(table: OpenTable, act: Callable[[Any], None]) -> Proposal:
@@ -271,7 +267,7 @@ def require_exclusive_creation(table: OpenTable) -> None:
 
 
 @contextlib.contextmanager
-def folder_of_snapshots(table: OpenTable) -> Iterator[FolderOfSnapshots]:
+def folder_of_snapshots(table: OpenTable) -> Iterator[_OnDisk | _InStore]:
     """Open the place of the table's snapshots. On a disk it stays that of this table, also if the table is renamed."""
     if not is_local(table.table.location):
         yield _InStore(table)
@@ -280,29 +276,18 @@ def folder_of_snapshots(table: OpenTable) -> Iterator[FolderOfSnapshots]:
         yield _OnDisk(folder)
 
 
-class FolderOfSnapshots(Protocol):
-    """The place of a table's snapshots."""
-
-    def create(self, snapshot: Snapshot, content: bytes) -> bool:
-        """Let a snapshot appear. Return False if there is one of its number.
-
-        Raises PermanentError and TemporaryError if certainly nothing was written, and UnknownError.
-        """
-        ...
-
-    def hint(self, snapshot: Snapshot) -> None:
-        """Write Paimon's hint of the newest snapshot. It may be missing or stale. Raises TemporaryError."""
-        ...
-
-
 class _OnDisk:
     def __init__(self, folder: OpenFolder) -> None:
         self._folder = folder
 
     def create(self, snapshot: Snapshot, content: bytes) -> bool:
+        """Let a snapshot appear. Return False if there is one of its number. Raises PermanentError and TemporaryError
+        if certainly nothing was written, and UnknownError.
+        """
         return self._folder.create_whole(f"snapshot-{snapshot.id}", content)
 
     def hint(self, snapshot: Snapshot) -> None:
+        """Write Paimon's hint of the newest snapshot. It may be missing or stale. Raises TemporaryError."""
         self._folder.replace("LATEST", str(snapshot.id).encode())
 
 

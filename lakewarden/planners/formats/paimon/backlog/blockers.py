@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts, refusals
+from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
 from lakewarden.planners.formats.paimon.metadata.heads import run_of
 from lakewarden.planners.formats.paimon.metadata.history import MOST
 from lakewarden.planners.formats.paimon.metadata.snapshots import CommitKind, Snapshot
 from lakewarden.planners.formats.paimon.options.core_options import STRICT_MODE, BucketMode, CoreOptions
-from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.formats.paimon.options.table_options import own_options
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker
@@ -34,7 +34,7 @@ _SERVED = (BucketMode.FIXED, BucketMode.DYNAMIC, BucketMode.UNAWARE)
 
 def blockers(table: Table, facts: NeedFacts) -> tuple[Blocker, ...]:
     """Return what holds services of a table back."""
-    first_blockers = (
+    found = (
         _of_store(table),
         _of_hint(table, facts),
         _of_features(facts),
@@ -42,10 +42,12 @@ def blockers(table: Table, facts: NeedFacts) -> tuple[Blocker, ...]:
         _of_strict_mode(facts),
         _of_others(table, facts),
         _of_expiry(facts),
+        _of_places(facts),
+        _of_changelogs(facts),
+        _of_metastore(facts),
+        _of_actions(facts),
     )
-    more = (_of_places(facts), _of_changelogs(facts), _of_metastore(facts), _of_actions(facts))
-    own = tuple(blocker for blocker in (*first_blockers, *more) if blocker is not None)
-    return (*own, *refusals(table))
+    return tuple(blocker for blocker in found if blocker is not None)
 
 
 def _of_store(table: Table) -> Blocker | None:
@@ -193,8 +195,8 @@ def _of_changelogs_left(left: Sequence[int]) -> Blocker:
 
 def _of_others(table: Table, facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table in which another program has just compacted."""
-    options = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
-    since = facts.now - options.left_alone_for
+    left_alone_for = own_options(table).left_alone_for
+    since = facts.now - left_alone_for
     collisions = [
         snapshot for snapshot in facts.history.snapshots if snapshot.at > since and _collides(snapshot, facts)
     ]
@@ -205,7 +207,7 @@ def _of_others(table: Table, facts: NeedFacts) -> Blocker | None:
     return Blocker(
         code="writers_do_it",
         reason=f"the commit user {last.user[:80]} {what} in snapshot {last.id}, and would fail by a second compaction: "
-        f"the table is left alone for {format_duration(options.left_alone_for)} (left_alone_for)",
+        f"the table is left alone for {format_duration(left_alone_for)} (left_alone_for)",
         remedy="end that job, or restart it with write-only=true: a running job keeps the options with which it began",
         services=_COMPACTION | _TTL,
     )

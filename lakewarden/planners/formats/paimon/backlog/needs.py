@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -16,8 +16,7 @@ from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.writers import CommitUser
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.view import Backlog, Blocker
+from lakewarden.planners.model.view import Backlog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,8 +87,6 @@ def needs_of(facts: NeedFacts, rule: Rule, *, minor: bool = False, last_orphans:
             reason=f"{facts.mergeable} of {facts.manifests} manifests are small or delete files: there is nothing to "
             "merge"
         )
-    writes = sum(snapshot.is_write for snapshot in facts.history.snapshots)
-    backlogs |= dict.fromkeys(REFUSED, Backlog(commits=writes, commits_since_request=writes))
     waits = None if last_orphans is None else last_orphans.waits_until
     later = [at for at in (retention.next_at, waits) if at is not None and at > facts.now]
     return Needs(backlogs=backlogs, at_rest=at_rest, changes_at=min(later, default=None))
@@ -134,23 +131,3 @@ def _all_compacted(facts: NeedFacts) -> str:
         return f"each of {held.buckets} buckets is one sorted run: there is nothing to merge"
     least = facts.schema.options.small_files
     return f"no partition has {least} small files (compaction.min.file-num) of {held.files} files"
-
-
-# The services that Lakewarden does not run on a Paimon table.
-
-REFUSED: Mapping[Service, Blocker] = {
-    Service.CLUSTERING: Blocker(
-        code="unsupported_table",
-        reason="a clustering of Paimon overwrites the partitions that it sorts, and drops the rows that were appended "
-        "meanwhile (run with 0.9.0: 60 rows of 6 commits were lost), so Lakewarden does not run it",
-        remedy="remove the service; sort with CALL sys.compact(order_strategy => ...) while no job writes to these "
-        "partitions",
-        services=frozenset({Service.CLUSTERING}),
-        only_if_configured=True,
-    ),
-}
-
-
-def refusals(table: Table) -> Iterator[Blocker]:
-    """Yield the blockers of the services that a table asks for and that are not run."""
-    yield from (blocker for service, blocker in REFUSED.items() if service in table.policies)

@@ -41,8 +41,6 @@ def of_compaction(facts: NeedFacts) -> Iterator[str]:
     if options.changelog_producer != "none":
         made = sum(snapshot.changelog is not None for snapshot in facts.history.snapshots)
         yield f"changelog-producer is {options.changelog_producer}: {counted(made, 'changelog')} of snapshots"
-    if options.full_every is not None:
-        yield f"full-compaction.delta-commits is {options.full_every}"
     yield _who_compacts(facts)
     yield from _without_order(facts)
 

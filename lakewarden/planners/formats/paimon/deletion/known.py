@@ -13,8 +13,12 @@ from lakewarden.planners.formats.paimon.metadata.files import (
     contents,
 )
 from lakewarden.planners.formats.paimon.metadata.history import what_names_it
-from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_index_names, read_manifest_list
-from lakewarden.planners.formats.paimon.metadata.named_files import read_named_files
+from lakewarden.planners.formats.paimon.metadata.manifests import (
+    ManifestMeta,
+    read_index_names,
+    read_manifest_list,
+    read_named_files,
+)
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
@@ -75,7 +79,7 @@ class KnownNames:
         return bool(new)
 
     def _take(self, root: Root) -> None:
-        snapshot = read_root(root.file, self._storage, root.number, what="snapshot, tag or changelog")
+        snapshot = read_root(root, self._storage, what="snapshot, tag or changelog")
         if snapshot.unknown:
             raise NewerVersionError(
                 f"{root.file} has fields that Lakewarden does not know ({', '.join(snapshot.unknown)}), and they may "

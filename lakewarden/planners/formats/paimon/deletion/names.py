@@ -9,8 +9,13 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from lakewarden.planners.formats.paimon.metadata.files import content_of, contents
-from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_index_names, read_manifest_list
-from lakewarden.planners.formats.paimon.metadata.named_files import NamedFile, read_named_files
+from lakewarden.planners.formats.paimon.metadata.manifests import (
+    ManifestMeta,
+    NamedFile,
+    read_index_names,
+    read_manifest_list,
+    read_named_files,
+)
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
 from lakewarden.planners.model.errors import LakewardenError, PermanentError

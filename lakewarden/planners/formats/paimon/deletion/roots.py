@@ -71,15 +71,15 @@ def read_roots(location: str, storage: Storage) -> Roots:
     deleted beside it. Raises VanishedError for one that went meanwhile.
     """
     snapshots, stamps = dict[str, Snapshot](), list[str]()
-    for file, entry in _files(location, storage):
-        named = SNAPSHOT.fullmatch(entry.name)
-        snapshots[file] = read_root(file, storage, int(named[1]) if named else None, what="snapshot or tag")
-        stamps.append(_stamp(file, entry))
+    for root in _tags_and_branches(location, storage):
+        snapshots[root.file] = read_root(root, storage, what="snapshot or tag")
+        stamps.append(root.stamp)
     return Roots(snapshots=snapshots, stamp="\n".join(sorted(stamps)))
 
 
-def read_root(file: str, storage: Storage, named: int | None, *, what: str) -> Snapshot:
+def read_root(root: Root, storage: Storage, *, what: str) -> Snapshot:
     """Return what a file says. Raises PermanentError if it is not understood, and VanishedError."""
+    file, named = root.file, root.number
 
     def read() -> Snapshot:
         return parse_snapshot(content_of(file, storage, limit=LARGEST_JSON), file=file, named=named, what=what)
@@ -89,7 +89,7 @@ def read_root(file: str, storage: Storage, named: int | None, *, what: str) -> S
 
 def stamp_of_roots(location: str, storage: Storage) -> str:
     """Return the stamp alone, by listing folders."""
-    return "\n".join(sorted(_stamp(file, entry) for file, entry in _files(location, storage)))
+    return "\n".join(sorted(root.stamp for root in _tags_and_branches(location, storage)))
 
 
 def all_roots(location: str, storage: Storage) -> Iterator[Root]:
@@ -146,13 +146,13 @@ def _stamp(file: str, entry: FileEntry) -> str:
     return f"{file} {entry.size} {entry.modified.timestamp()} {entry.version}"
 
 
-def _files(location: str, storage: Storage) -> Iterator[tuple[str, FileEntry]]:
-    yield from _of(f"{location}/tag", storage, is_tag=True)
+def _tags_and_branches(location: str, storage: Storage) -> Iterator[Root]:
+    yield from _roots_in(f"{location}/tag", RootKind.TAG, TAG, storage)
     for folder in _branches(location, storage):
         if any(True for _ in _visible(f"{folder}/changelog", storage)):
             raise PermanentError(f"{folder} has changelogs of its own, which Lakewarden does not read: drop the branch")
-        yield from _of(f"{folder}/snapshot", storage, is_tag=False)
-        yield from _of(f"{folder}/tag", storage, is_tag=True)
+        yield from _roots_in(f"{folder}/snapshot", RootKind.SNAPSHOT, SNAPSHOT, storage)
+        yield from _roots_in(f"{folder}/tag", RootKind.TAG, TAG, storage)
 
 
 def _branches(location: str, storage: Storage) -> Iterator[str]:
@@ -161,15 +161,6 @@ def _branches(location: str, storage: Storage) -> Iterator[str]:
         if not BRANCH.fullmatch(branch.name) or not branch.is_folder:
             raise _strange(folder)
         yield folder
-
-
-def _of(folder: str, storage: Storage, *, is_tag: bool) -> Iterator[tuple[str, FileEntry]]:
-    for entry in _visible(folder, storage):
-        if not is_tag and entry.name in _HINTS:
-            continue
-        if entry.is_folder or not (TAG if is_tag else SNAPSHOT).fullmatch(entry.name):
-            raise _strange(f"{folder}/{entry.name}")
-        yield f"{folder}/{entry.name}", entry
 
 
 def _visible(folder: str, storage: Storage) -> Iterator[FileEntry]:

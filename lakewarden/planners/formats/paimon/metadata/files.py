@@ -28,8 +28,8 @@ WAITS = (0.01, 0.04, 0.15, 0.3, 0.5)
 
 REMEDY = "restore it from a backup, or from what its store keeps of deleted files"
 
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
-"""What a value of another type than the format's leads to."""
+MALFORMED = (DamagedError, KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What damage, or a value of another type than the format's, leads to."""
 
 
 class CorruptMetadataError(PermanentError):
@@ -104,10 +104,10 @@ def json_object(content: bytes, *, file: str, what: str) -> Mapping[str, Any]:
     """Return the object that a JSON file holds. Raises CorruptMetadataError."""
     try:
         document = from_json(content)
+        if not isinstance(document, dict):
+            raise DamagedError("it holds no object")
     except DamagedError as wrong:
         raise corrupt(file, what, wrong) from wrong
-    if not isinstance(document, dict):
-        raise corrupt(file, what, DamagedError("it holds no object"))
     return document
 
 

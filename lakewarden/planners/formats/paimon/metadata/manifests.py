@@ -10,7 +10,7 @@ compaction that moves a file to another level without writing it deletes it from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -100,8 +100,6 @@ def read_manifest_list(content: bytes, *, file: str, size: int | None = None) ->
         manifests = [_meta(record, file) for record in opened(content).records()]
         if len({manifest.name for manifest in manifests}) < len(manifests):
             raise DamagedError("it names a manifest twice")
-    except DamagedError as wrong:
-        raise corrupt(file, "manifest list", wrong) from wrong
     except MALFORMED as wrong:
         raise corrupt(file, "manifest list", wrong) from wrong
     return tuple(manifests)
@@ -142,8 +140,6 @@ def digest_of(content: bytes, meta: ManifestMeta, *, file: str, small: int) -> D
         sums = _Sums(file, small)
         sums.add(opened(content))
         return sums.digest(meta)
-    except DamagedError as wrong:
-        raise corrupt(file, "manifest", wrong) from wrong
     except MALFORMED as wrong:
         raise corrupt(file, "manifest", wrong) from wrong
 
@@ -218,11 +214,6 @@ class _Sums:
         )
 
 
-def newer_fields(record: Mapping[str, Any], file: Mapping[str, Any]) -> set[str]:
-    """Return the fields of an entry and of its `file` that have a value and that Lakewarden does not know."""
-    return _with_values(record, record.keys() - _ENTRY) | _with_values(file, file.keys() - _FILE)
-
-
 def _with_values(values: Mapping[str, Any], fields: set[str]) -> set[str]:
     """Return the fields with a value. A field without one says nothing."""
     return {key[:80] for key in fields if values[key] is not None}
@@ -236,6 +227,58 @@ def _checked(key: Key) -> Key:
     if bucket < _LEAST_BUCKET or not 0 <= level < _MOST_LEVELS:
         raise DamagedError(f"it has a file in bucket {bucket} at level {level}")
     return key
+
+
+# The data files that a manifest names, one by one. `_EXTRA_FILES` lie beside the data file (file indexes, changelogs of
+# 0.9).
+
+
+class NamedFile(NamedTuple):
+    """One entry: whether it adds or deletes the file, the file's name, and the names of the files that go with it."""
+
+    is_added: bool
+    name: str
+    extra: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return all names of the entry."""
+        return (self.name, *self.extra)
+
+
+def read_named_files(content: bytes, meta: ManifestMeta, *, file: str) -> Sequence[NamedFile]:
+    """Return the entries of a manifest, in their order. Raises CorruptMetadataError, also where the manifest is not
+    the one that its list describes or names a file outside of the table's folder. Raises NewerVersionError for a newer
+    version, and for a field with a value that Lakewarden does not know: it may name a file.
+    """
+    try:
+        _require_whole(content, meta.size)
+        entries = [_named_file(record, file) for record in opened(content).records()]
+        added = sum(entry.is_added for entry in entries)
+        if (added, len(entries) - added) != (meta.added, meta.deleted):
+            raise DamagedError(f"it has other entries than the {meta.added} and {meta.deleted} of its list")
+    except MALFORMED as wrong:
+        raise corrupt(file, "manifest", wrong) from wrong
+    return entries
+
+
+def _named_file(record: dict[str, Any], file: str) -> NamedFile:
+    require_known(file, "manifest", count(record["_VERSION"], "_VERSION"), NEWEST)
+    data_file, kind = record["_FILE"], record["_KIND"]
+    if newer := _with_values(record, record.keys() - _ENTRY) | _with_values(data_file, data_file.keys() - _FILE):
+        raise NewerVersionError(
+            f"{file} has a field that Lakewarden does not know ({', '.join(sorted(newer))}), and it may name a file: "
+            "upgrade Lakewarden"
+        )
+    if kind not in (0, 1):
+        raise DamagedError(f"it has an entry of kind {kind}")
+    if data_file.get("_EXTERNAL_PATH"):
+        raise DamagedError("it has a file outside of the table's folder")
+    return NamedFile(
+        is_added=kind == 0,
+        name=file_name(data_file["_FILE_NAME"]),
+        extra=tuple(file_name(name) for name in data_file.get("_EXTRA_FILES") or ()),
+    )
 
 
 # Index manifests: deletion vectors, and what else lies in the folder `index`.
@@ -277,8 +320,6 @@ def read_index_manifest(content: bytes, *, file: str) -> IndexFiles:
     """
     try:
         return _index_files(_entries(opened(content).records(), file))
-    except DamagedError as wrong:
-        raise corrupt(file, "index manifest", wrong) from wrong
     except MALFORMED as wrong:
         raise corrupt(file, "index manifest", wrong) from wrong
 
@@ -290,8 +331,6 @@ def read_index_names(content: bytes, *, file: str) -> tuple[str, ...]:
         if any(entry.get("_EXTERNAL_PATH") for entry in entries):
             raise DamagedError("it has an index file outside of the table's folder")
         return tuple(file_name(entry["_FILE_NAME"]) for entry in entries)
-    except DamagedError as wrong:
-        raise corrupt(file, "index manifest", wrong) from wrong
     except MALFORMED as wrong:
         raise corrupt(file, "index manifest", wrong) from wrong
 

@@ -42,7 +42,6 @@ class CoreOptions:
 
     `levels` is the number of levels of a bucket, `trigger` the sorted runs at which a writer compacts a bucket.
     `small` is the size in bytes below which a file is small, `small_manifest` that of a manifest.
-    `full_every` is `full-compaction.delta-commits`.
     Snapshots are kept for `retained_for`, at least `retained_least` and at most `retained_most` of them. `unserved` are
     the options that ask for something beside each commit, which the commits of Lakewarden do not do. `scattered` are
     those that put files where Lakewarden deletes none. `keeps_changelogs`: changelogs outlive their snapshots. The
@@ -68,7 +67,6 @@ class CoreOptions:
     small: int
     small_files: int
     small_manifest: int
-    full_every: int | None
     retained_for: timedelta
     retained_least: int
     retained_most: int
@@ -159,7 +157,6 @@ def core_options(
         small=int(target * min(max(ratio, 0.0), 1.0)),
         small_files=_whole(raw, "compaction.min.file-num", 5),
         small_manifest=_read(raw, "manifest.target-file-size", size, 8 * _MEBIBYTE),
-        full_every=_whole(raw, "full-compaction.delta-commits", 0) or None,
         retained_for=retained_for,
         retained_least=max(1, least),
         retained_most=max(1, most),

@@ -64,10 +64,6 @@ class ArchiveOptions(Settings):
     """
 
 
-class ClusteringOptions(Settings):
-    """Clustering: refused, because Paimon's drops rows that are written meanwhile. There are no options."""
-
-
 class OrphansOptions(Settings):
     """Orphans: files below the table's folder that nothing names are deleted (`remove_orphan_files`)."""
 

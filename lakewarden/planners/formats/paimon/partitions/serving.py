@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
 
 from lakewarden.planners.formats.paimon.backlog.manifests_read import Memo
 from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
 from lakewarden.planners.formats.paimon.options.service_options import PartitionCommitOptions, TtlOptions
-from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
-from lakewarden.planners.formats.paimon.partitions.committing import DoneRule, done_rule
+from lakewarden.planners.formats.paimon.options.table_options import options_of, own_options
 from lakewarden.planners.formats.paimon.partitions.expiry import (
+    DoneRule,
     PartitionNeeds,
     PartitionTerm,
+    done_rule,
     marking_needs,
     marking_of,
     term_of,
@@ -28,8 +28,6 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,13 +95,12 @@ def _nothing_there(facts: NeedFacts) -> str | None:
 
 def rule_of_marking(table: Table, facts: NeedFacts) -> DoneRule | None:
     """Return when a partition of a registered table is done. Raises ValueError."""
-    return done_rule(facts.schema, _options(table, Service.PARTITION_COMMIT, PartitionCommitOptions))
+    return done_rule(facts.schema, options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions))
 
 
 def term_of_table(table: Table, facts: NeedFacts) -> PartitionTerm | None:
     """Return how long a partition of a registered table is kept. Raises ValueError."""
-    own = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
-    return term_of(facts.schema, _options(table, Service.TTL, TtlOptions), own)
+    return term_of(facts.schema, options_of(table, Service.TTL, TtlOptions), own_options(table))
 
 
 def _rule_or_blocker(table: Table, facts: NeedFacts, service: Service) -> DoneRule | PartitionTerm | Blocker:
@@ -127,9 +124,3 @@ def _rule_or_blocker(table: Table, facts: NeedFacts, service: Service) -> DoneRu
         reason = f"neither {own} nor the table's {option} is set"
         return Blocker(code="setting_missing", reason=reason, remedy="set one of them, as in 1d", services=services)
     return rule
-
-
-def _options(table: Table, service: Service, kind: type[_T]) -> _T:
-    policy = table.policies.get(service)
-    options = None if policy is None else policy.options
-    return options if isinstance(options, kind) else kind()

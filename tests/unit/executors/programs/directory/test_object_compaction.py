@@ -160,7 +160,6 @@ def test_without_being_asked_nothing_is_replaced_in_an_object_store(clicks: Clic
 
 @pytest.mark.parametrize("publication", ["metastore", "with_duplicates"])
 def test_a_weaker_way_is_refused_where_folders_can_be_exchanged(tmp_path: Any, publication: str) -> None:
-    """A disk has the stronger one."""
     one = DirectoryRun(
         service=Service.COMPACTION,
         location=tmp_path,
@@ -288,7 +287,6 @@ def test_what_a_writer_adds_at_any_moment_is_kept_and_no_marker_vouches_for_it(
 
 
 def test_a_file_that_changes_after_the_plan_keeps_its_partition(clicks: Clicks) -> None:
-    """And stops no other."""
     clicks.fill()
     clicks.fill(OTHER)
 

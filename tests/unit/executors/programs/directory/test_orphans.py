@@ -125,6 +125,7 @@ def test_what_a_restored_job_may_look_for_is_kept(tmp_path: Path) -> None:
     """Neither a part within the horizon, nor a folder with one young file deep in it."""
     made(tmp_path, PART, at=YOUNG)
     made(tmp_path, "_temporary/0/part-1")
+    assert isinstance(run(tmp_path, horizon=None)[0], Failed)  # the owner has to name it
     put(tmp_path / "_temporary/1/part-2", YOUNG)
     for folder in ("_temporary/1", "_temporary"):
         age(tmp_path / folder, OLD)
@@ -166,18 +167,10 @@ def test_a_link_is_neither_followed_nor_deleted(tmp_path: Path) -> None:
 
 
 def test_one_run_deletes_so_many_and_goes_on(tmp_path: Path) -> None:
-    """What is left waits for the next run."""
     made(tmp_path, *(f"dt=2026-03-01/.part-{number}.inprogress.7" for number in range(3)))
     outcome, _ = run(tmp_path, max_files=2)
     assert isinstance(outcome, Succeeded)
     assert (outcome.figures["files_deleted"], outcome.figures[GOES_ON]) == (2, 1)
-
-
-def test_without_a_horizon_nothing_is_deleted(tmp_path: Path) -> None:
-    """The owner has to name it."""
-    made(tmp_path, PART)
-    assert isinstance(run(tmp_path, horizon=None)[0], Failed)
-    assert PART in names(tmp_path)
 
 
 # Orphans of a directory on S3: the small objects beside Flink's uploads, and folders of parts. Nothing else goes.
@@ -275,7 +268,6 @@ def test_a_part_that_has_changed_since_it_was_found_stays(clicks: Clicks) -> Non
 
 
 def test_a_run_that_is_killed_is_ended_by_the_next(clicks: Clicks) -> None:
-    """What is left is found again."""
     before = clicks.names()
     clicks.put(TAIL, *STAGED)
 

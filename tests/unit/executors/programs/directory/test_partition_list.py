@@ -297,25 +297,18 @@ def test_a_metastore_that_is_away_blocks_partition_commit_alone(trips: Trips) ->
     ],
 )
 def test_a_table_that_is_not_the_directory_is_named(trips: Trips, change: Any, said: str) -> None:
-    """Nothing is listed in it."""
     trips.write(7)
     change(trips.metastore.tables("lake")["trips"])
     [blocker] = of_the_commit(trips.view())
     assert said in blocker.reason
     assert isinstance(trips.commit(), Failed)
     assert trips.metastore.partitions_of(NAME) == {}
-
-
-def test_a_table_that_is_missing_is_named_with_what_to_do(trips: Trips) -> None:
-    """An operator creates it: Lakewarden knows no columns."""
-    trips.write(7)
     trips.metastore.drop_table(NAME)
     [blocker] = of_the_commit(trips.view())
     assert "create an external table" in blocker.reason
 
 
 def test_folders_that_are_not_the_columns_wait_with_the_reason(trips: Trips) -> None:
-    """The others are listed."""
     trips.write(7)
     put(trips.folder / "dt=2026-03-10/region=eu/hr=01/part-1", NOW - 5 * HOUR)
     assert figures(trips.commit())["partitions_committed"] == 1

@@ -19,8 +19,7 @@ from lakewarden.executors.contract import (
     Yielded,
 )
 from lakewarden.executors.points import Point
-from lakewarden.executors.programs.directory.exchanging.dropping import drop
-from lakewarden.executors.programs.directory.exchanging.ending import end_exchange
+from lakewarden.executors.programs.directory.exchanging.ending import drop, end_exchange
 from lakewarden.executors.programs.directory.exchanging.record import held
 from lakewarden.executors.programs.directory.exchanging.renames import entries
 from lakewarden.executors.programs.directory.ttl import Ttl
@@ -70,25 +69,18 @@ def test_a_partition_is_deleted_when_its_time_is_long_ago_and_counted_before(tmp
     assert isinstance(run(tmp_path)[0], NothingToDo)
 
 
-def test_a_name_that_tells_no_time_never_expires(tmp_path: Path) -> None:
-    """Flink's name for a missing value is one."""
-    made(tmp_path, 1)
-    for name in ("dt=__DEFAULT_PARTITION__", "dt=soon", "2026-03-01"):
-        put(tmp_path / name / "part-0", WRITTEN)
-    run(tmp_path)
-    assert left(tmp_path) == ["2026-03-01", "dt=__DEFAULT_PARTITION__", "dt=soon"]
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("dt=10-03-26", {}),
+        ("dt=__DEFAULT_PARTITION__", {}),
+        ("2026-03-01", {}),
         ("dt=0001-01-01", {}),
         ("year=26/month=3/day=1", {"timestamp_pattern": "$year-$month-$day"}),
     ],
 )
-def test_a_year_without_four_digits_never_expires(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
-    """It may be of this century, or a day, or a placeholder. Others go."""
+def test_a_name_that_tells_no_time_never_expires(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
+    """A year without four digits may be of this century, or a day, or a placeholder. Others go."""
     made(tmp_path, 1)
     put(tmp_path / name / "part-0", WRITTEN)
     put(tmp_path / "year=2020/month=3/day=1" / "part-0", WRITTEN)
@@ -97,7 +89,6 @@ def test_a_year_without_four_digits_never_expires(tmp_path: Path, name: str, opt
 
 
 def test_partitions_that_cannot_be_deleted_leave_the_place_of_a_run_to_others(tmp_path: Path) -> None:
-    """The oldest one holds a link."""
     made(tmp_path, 1, 2)
     (tmp_path / "dt=2026-03-01" / "link").symlink_to(tmp_path / "dt=2026-03-02" / "part-0")
     age(tmp_path / "dt=2026-03-01", WRITTEN)
@@ -108,8 +99,7 @@ def test_partitions_that_cannot_be_deleted_leave_the_place_of_a_run_to_others(tm
 @pytest.mark.parametrize("name", [".part-9.inprogress.77", "_unknown"])
 def test_a_partition_with_something_else_in_it_is_kept(tmp_path: Path, name: str) -> None:
     """A part in progress, or a hidden name of unknown meaning."""
-    made(tmp_path, 1)
-    put(tmp_path / "dt=2026-03-01" / name, WRITTEN)
+    put(made(tmp_path, 1) / "dt=2026-03-01" / name, WRITTEN)
     assert isinstance(run(tmp_path)[0], NothingToDo)
     assert "dt=2026-03-01" in left(tmp_path)
 
@@ -179,7 +169,6 @@ def test_what_comes_in_the_last_moment_puts_the_partition_back(tmp_path: Path) -
 
 @pytest.mark.parametrize("point", [Point.PROPOSED, Point.EXCHANGED, Point.PUBLISHED, Point.DELETING])
 def test_a_kill_at_any_moment_leaves_the_partition_or_none(tmp_path: Path, point: Point) -> None:
-    """The next run ends what was begun."""
     place = made(tmp_path, 1) / "dt=2026-03-01"
     home = tmp_path / "_lakewarden" / "x"
     home.parent.mkdir()
@@ -207,14 +196,12 @@ def test_a_partition_that_is_a_link_is_not_deleted(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_ttl_and_compaction_of_one_directory_do_not_meet(tmp_path: Path) -> None:
-    """They take the same lock."""
     made(tmp_path, 1)
     with held(str(tmp_path)):
         assert isinstance(run(tmp_path)[0], Yielded)
 
 
 def test_without_a_time_to_keep_nothing_is_deleted(tmp_path: Path) -> None:
-    """The configuration is refused, and a run as well."""
     made(tmp_path, 1)
     table = table_with(tmp_path, Service.TTL, TtlOptions())
     assert [found.key for found in DirectoryFormat().contradictions(table)] == ["services.ttl.options.retain"]

@@ -217,7 +217,6 @@ def test_a_file_must_be_unknown_in_two_runs(written: TableOnS3) -> None:
 
 
 def test_a_file_that_was_written_again_since_the_listing_stays(written: TableOnS3) -> None:
-    """It is another one."""
     gone = lost(written)
     steps = OrphansSteps(written.opened(Service.ORPHANS), KNOWN_AT_ONCE)
     plan = steps.plan()

@@ -21,7 +21,6 @@ from lakewarden.planners.formats.directory.options import DirectoryTableOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation
-from lakewarden.planners.settings import parse_duration
 from lakewarden.planners.storage import LocalStorage
 from tests.support.directory.directories import age, directory_table, put
 
@@ -157,7 +156,6 @@ def test_a_table_below_is_left_alone_with_all_below_it(tmp_path: Path, other: st
 def test_a_partition_that_becomes_a_table_is_left_alone_from_the_next_look_on(
     tmp_path: Path, storage: LocalStorage
 ) -> None:
-    """And is served again once the table is gone."""
     folder = made(tmp_path / "trips", hours=2)
     seen = observed(folder, storage=storage)
     put(folder / "dt=2026-03-01/hr=01/metadata/v1.metadata.json", NOW)
@@ -169,33 +167,27 @@ def test_a_partition_that_becomes_a_table_is_left_alone_from_the_next_look_on(
     assert (seen.view.kind.partition(" (")[0], seen.view.warnings) == ("2 partitions", ())
 
 
-def test_the_partitions_of_a_transactional_hive_table_are_left_alone(tmp_path: Path) -> None:
-    """Hive knows its rows by the names of their files."""
-    folder = made(tmp_path / "trips", hours=1)
-    put(folder / "dt=2026-03-02/delta_0000001_0000001_0000/bucket_00000", NOW - 5 * HOUR)
-    seen = observed(folder).view
-    assert seen.kind.startswith("1 partitions")
-    assert "dt=2026-03-02 is left alone" in seen.warnings[0]
-
-
 @STORES
 @pytest.mark.parametrize(
-    ("engine", "inside"),
-    [("Spark", ("metadata", "offsets/0", "commits/0")), ("Flink", ("chk-7/_metadata", "shared/4f", "taskowned/1"))],
+    ("what", "inside"),
+    [
+        ("a checkpoint of a stream of Spark", ("metadata", "offsets/0", "commits/0")),
+        ("a checkpoint of a stream of Flink", ("chk-7/_metadata", "shared/4f", "taskowned/1")),
+        ("a partition of a transactional Hive table", ("delta_0000001_0000001_0000/bucket_00000",)),
+    ],
 )
-def test_the_checkpoint_of_a_stream_in_a_directory_is_left_alone(
-    tmp_path: Path, engine: str, inside: tuple[str, ...], storage: LocalStorage
+def test_a_checkpoint_or_a_hive_table_in_a_directory_is_left_alone(
+    tmp_path: Path, what: str, inside: tuple[str, ...], storage: LocalStorage
 ) -> None:
-    """Its files look like data, and a stream that finds them joined, or gone, writes everything again."""
+    """Its files look like data. A stream that finds them joined, or gone, writes everything again, and Hive knows its
+    rows by the names of their files.
+    """
     folder = made(tmp_path / "trips", hours=1)
     for name in inside:
         put(folder / "checkpoint" / name, NOW - 5 * HOUR)
     seen = observed(folder, storage=storage).view
     assert seen.kind.startswith("1 partitions")
-    assert (
-        f"checkpoint is left alone, with all below it, because it is a checkpoint of a stream of {engine}"
-        in (seen.warnings[0])
-    )
+    assert f"checkpoint is left alone, with all below it, because it is {what}" in (seen.warnings[0])
 
 
 @STORES
@@ -245,10 +237,12 @@ def test_one_changed_partition_is_the_only_one_that_is_listed(tmp_path: Path) ->
     second = observed(folder, first, now=NOW + timedelta(seconds=10), storage=storage)
     assert storage.listed == [f"{folder}/dt=2026-03-01/hr=07"]
     assert second.view.kind == "50 partitions (50 to be committed), 51 files, 204B"
+    storage.listed.clear()
+    observed(folder, second, now=NOW + HOUR, storage=storage)  # a look at all folders: a new time shows what changed
+    assert set(storage.listed) == {str(folder), f"{folder}/dt=2026-03-01"}
 
 
 def test_a_folder_that_a_hook_names_is_listed_although_it_is_old(tmp_path: Path) -> None:
-    """Once, and no other folder."""
     folder, table = made(tmp_path / "trips", hours=300), directory_table(tmp_path / "trips")
     directories, storage, soon = DirectoryFormat(), Counted(), NOW + timedelta(seconds=10)
     first = directories.observe(table, storage, None, now=NOW)
@@ -276,7 +270,6 @@ def test_a_new_folder_that_a_hook_names_is_found_from_the_nearest_one_that_is_kn
 
 
 def test_a_folder_that_a_hook_names_is_looked_at_again_if_a_look_failed(tmp_path: Path) -> None:
-    """The store was away."""
 
     class Away(LocalStorage):
         def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
@@ -291,16 +284,6 @@ def test_a_folder_that_a_hook_names_is_looked_at_again_if_a_look_failed(tmp_path
         directories.observe(table, Away(), first, now=NOW + timedelta(seconds=10))
     second = directories.observe(table, LocalStorage(), first, now=NOW + timedelta(seconds=10))
     assert second.memo.folders[old].files == 2
-
-
-def test_a_look_at_all_folders_lists_those_above_partitions_and_what_changed(tmp_path: Path) -> None:
-    """A partition whose folder has its old time is not listed again."""
-    folder = made(tmp_path / "trips", hours=50)
-    storage = Counted()
-    first = observed(folder, storage=storage)
-    storage.listed.clear()
-    observed(folder, first, now=NOW + HOUR, storage=storage)
-    assert set(storage.listed) == {str(folder), f"{folder}/dt=2026-03-01"}
 
 
 def test_a_partition_that_came_or_went_is_seen(tmp_path: Path) -> None:
@@ -327,13 +310,8 @@ def test_an_equal_token_vouches_until_time_alone_changes_something(tmp_path: Pat
     later = form.observe(table, storage, kept, now=NOW + timedelta(seconds=31))
     assert later.view.backlogs[Service.PARTITION_COMMIT].commits == 4
     assert later.keep_until == NOW + timedelta(minutes=10)
-
-
-def test_a_young_change_is_not_vouched_for(tmp_path: Path) -> None:
-    """Another one within the same tick would leave the token as it is."""
-    folder = made(tmp_path / "trips", at=NOW - timedelta(seconds=1))
-    kept = observed(folder)
-    assert not kept.vouched_for(token=kept.token, now=NOW)
+    young = observed(made(tmp_path / "young", at=NOW - timedelta(seconds=1)))
+    assert not young.vouched_for(token=young.token, now=NOW)  # another change may leave the token as it is
 
 
 def test_a_file_that_grows_in_place_is_seen_while_its_partition_is_young(tmp_path: Path) -> None:
@@ -438,16 +416,6 @@ def test_no_path_of_a_file_is_kept() -> None:
     assert kept[1] < 3000
 
 
-def test_an_abandoned_part_holds_nothing_back(tmp_path: Path) -> None:
-    """Where the owner says after how long."""
-    folder = made(tmp_path / "trips", hours=1)
-    put(folder / "dt=2026-03-01/hr=00/.part-2.inprogress.77", NOW - 50 * HOUR)
-    age(folder / "dt=2026-03-01/hr=00", NOW - 5 * HOUR)
-    options = DirectoryTableOptions(abandoned_after=parse_duration("2d"))
-    assert observed(folder).view.backlogs == {}
-    assert observed(folder, options=options).view.backlogs[Service.PARTITION_COMMIT].commits == 1
-
-
 def test_a_link_that_leads_back_is_not_followed_for_ever(tmp_path: Path) -> None:
     """A file has one partition: the link is left out."""
     folder = made(tmp_path / "trips")
@@ -457,7 +425,6 @@ def test_a_link_that_leads_back_is_not_followed_for_ever(tmp_path: Path) -> None
 
 
 def test_a_folder_that_is_too_deep_is_refused(tmp_path: Path) -> None:
-    """It is said how deep it may be."""
     folder = made(tmp_path / "trips")
     put(folder / ("deeper/" * 20 + "rows.csv"), NOW)
     with pytest.raises(PermanentError, match="more than 16 levels"):

@@ -94,10 +94,6 @@ def test_a_needed_file_that_is_gone_is_named(table: PaimonTable) -> None:
         with pytest.raises(TemporaryError, match=f"{path.name}, which the table names, is not there"):
             observe(table)
         path.write_bytes(whole)
-
-
-def test_a_table_without_its_schemas_is_none_that_can_be_read(table: PaimonTable) -> None:
-    """What its options are is not guessed."""
     (table.folder / "schema" / "schema-0").unlink()
     with pytest.raises(PermanentError, match="schema holds no schema, and the table has snapshots"):
         observe(table)
@@ -105,19 +101,14 @@ def test_a_table_without_its_schemas_is_none_that_can_be_read(table: PaimonTable
 
 @pytest.mark.parametrize("folder", ["tag", "consumer"])
 def test_a_damaged_file_that_holds_snapshots_is_a_fault(table: PaimonTable, folder: str) -> None:
-    """The table is shown, and the view is not kept."""
+    """The table is shown, and the view is not kept. The folder of `tag.create-success-file` is none."""
     (path,) = (table.folder / folder).iterdir()
+    (table.folder / "tag" / "tag-success-file").mkdir()
+    assert observe(table).view.faults == ()
     path.write_text("{}")
     seen = observe(table)
     assert path.name in seen.view.faults[0]
     assert seen.keep_until == table.clock.now()
-
-
-def test_the_success_files_of_tags_are_no_fault(table: PaimonTable) -> None:
-    """`tag.create-success-file` puts a folder beside the tags."""
-    (table.folder / "tag" / "tag-success-file").mkdir()
-    (table.folder / "tag" / "tag-success-file" / "daily_SUCCESS").write_text("{}")
-    assert observe(table).view.faults == ()
 
 
 @pytest.mark.parametrize(("what", "version"), [("snapshot", 4), ("schema", 4)])
@@ -130,7 +121,6 @@ def test_a_newer_version_is_refused_by_name(table: PaimonTable, what: str, versi
 
 
 def test_a_newer_manifest_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a newer list."""
     import tests.support.paimon.paimon_table as support  # noqa: PLC0415
 
     for function, name in (("_record", r"manifest-\w+-0 is a manifest"), ("_listed", "is a manifest list")):
@@ -144,7 +134,6 @@ def test_a_newer_manifest_is_refused_by_name(tmp_path: Path, monkeypatch: pytest
 
 
 def test_files_that_are_deleted_and_were_never_added_are_a_contradiction(tmp_path: Path) -> None:
-    """No count is below zero."""
     table = PaimonTable(tmp_path / "t")
     table.append()
     monster = table.file(3)

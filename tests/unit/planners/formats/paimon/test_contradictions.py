@@ -34,21 +34,20 @@ def found(older_than: timedelta | None) -> list[str]:
 
 
 def test_an_age_below_that_of_a_restored_jobs_files_is_refused_with_the_option_to_lower() -> None:
-    """A higher one is not, and neither is none."""
     [reason] = found(timedelta(days=2))
     assert reason.startswith("services.orphans.options.older_than: 2d is less than 7d (options.flink_restores")
     assert reason.endswith("or lower flink_restores if no writer comes back after so long")
     assert found(timedelta(days=8)) == found(None) == []
 
 
-def told(location: str, catalog: AnyCatalog | None = None, service: Service = Service.CLEAN) -> list[Contradiction]:
+def told(location: str, catalog: AnyCatalog | None) -> list[Contradiction]:
     table = Table(
         id=TableId("trips"),
         format="paimon",
         location=location,
         catalog=catalog,
         options=PaimonTableOptions(),
-        policies={service: Policy(trigger=TimeElapsed(at_least=timedelta(days=1)), options=None)},
+        policies={Service.CLEAN: Policy(trigger=TimeElapsed(at_least=timedelta(days=1)), options=None)},
     )
     return list(PAIMON.contradictions(table))
 
@@ -76,10 +75,3 @@ def test_a_table_where_nothing_runs_is_told_before_the_daemon_starts(
     found = told(location, catalog)
     assert [(one.key, one.blocks) for one in found] == [("path", True)] * blocked
     assert all("Hive or JDBC catalog" in one.reason for one in found)
-
-
-def test_a_clustering_is_told_too() -> None:
-    """It would lose rows, so it never runs."""
-    [one] = told("/lake/sales.db/orders", service=Service.CLUSTERING)
-    assert (one.key, one.blocks) == ("services.clustering", True)
-    assert "drops the rows" in one.reason

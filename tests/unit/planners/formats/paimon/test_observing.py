@@ -18,7 +18,6 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import InstantKind, Service
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.planners.triggers import LogFiles, NumCommits, SmallFiles, TimeElapsed, TriggerJudgement
 from tests.support.paimon.paimon_look import CountingStorage, facts_of, look, observe, registered, view_of
 from tests.support.paimon.paimon_table import ADD, DELETE, PaimonTable
 
@@ -49,11 +48,13 @@ def notes(view: TableView, service: Service = Service.COMPACTION) -> str:
 
 
 def test_a_table_without_a_snapshot_is_a_table(table: PaimonTable) -> None:
-    """Its services rest, and say why."""
     view = view_of(table)
     assert (view.name, view.kind, view.version) == ("trips", "primary key, fixed buckets", "3")
     assert view.timeline.instants == ()
     assert "nothing was ever committed" in view.at_rest[Service.COMPACTION].reason
+    nowhere = replace(registered(table), location=f"{table.folder}/none")
+    with pytest.raises(PermanentError, match=r"no Paimon table at .*<database>\.db/<table>"):
+        PAIMON.token(nowhere, LocalStorage())
 
 
 def test_each_snapshot_is_an_instant_by_the_kind_of_its_commit(table: PaimonTable) -> None:
@@ -95,14 +96,6 @@ def test_a_compacted_table_rests(table: PaimonTable) -> None:
     assert view.at_rest[Service.COMPACTION].reason == ("each of 2 buckets is one sorted run: there is nothing to merge")
 
 
-def test_a_file_that_is_moved_to_another_level_is_one_file(table: PaimonTable) -> None:
-    """Such a compaction deletes it and adds it by the same name, in one manifest."""
-    table.append(table.file(0))
-    table.upgrade()
-    held = facts_of(table).holdings
-    assert (held.files, held.level_0, held.most_runs) == (1, 0, 1)
-
-
 def test_commits_are_counted_since_the_last_full_compaction(table: PaimonTable) -> None:
     """A compaction below the highest level is none; statistics are no commit of a writer."""
     table.append()
@@ -120,24 +113,6 @@ def test_commits_are_counted_since_the_last_full_compaction(table: PaimonTable) 
     assert "3 write commits since the last full compaction: it was snapshot 2" in notes(view_of(table))
 
 
-def test_the_triggers_judge_the_backlog(table: PaimonTable) -> None:
-    """By commits, by time, by files of level 0 and by small files, in the words that there are."""
-    for _ in range(4):
-        table.append(table.file(0))
-    now = clock_of(table).now() + HOUR
-    backlog = view_of(table).backlogs[Service.COMPACTION]
-
-    def judged(*triggers: NumCommits | TimeElapsed | LogFiles | SmallFiles) -> list[TriggerJudgement]:
-        return [trigger.judge(backlog, now) for trigger in triggers]
-
-    fired = judged(NumCommits(at_least=4), TimeElapsed(at_least=HOUR), LogFiles(at_least=4), SmallFiles(at_least=4))
-    missed = judged(
-        NumCommits(at_least=5), TimeElapsed(at_least=2 * HOUR), LogFiles(at_least=5), SmallFiles(at_least=5)
-    )
-    assert [one.fires for one in fired] == [True] * 4
-    assert [one.fires for one in missed] == [False] * 4
-
-
 def test_an_append_table_has_small_files_in_place_of_runs(append_table: PaimonTable) -> None:
     """They count in partitions that have enough of them for a compaction (compaction.min.file-num)."""
     append_table.append(*(append_table.file(0) for _ in range(5)), append_table.file(0, size=300 * 2**20))
@@ -149,23 +124,6 @@ def test_an_append_table_has_small_files_in_place_of_runs(append_table: PaimonTa
     append_table.alter(compaction__min__file_num="4")
     backlog = view_of(append_table).backlogs[Service.COMPACTION]
     assert (backlog.small_files, backlog.file_groups) == (9, 2)
-
-
-@pytest.mark.parametrize(
-    ("options", "keyed", "said"),
-    [
-        ({"bucket": "4"}, True, "a primary-key table with fixed buckets (4)"),
-        ({"bucket": "-1"}, True, "a primary-key table with dynamic buckets"),
-        ({"bucket": "-2"}, True, "a primary-key table with postponed buckets"),
-        ({}, False, "an append table with no buckets"),
-        ({"bucket": "2"}, False, "an append table with fixed buckets (2)"),
-    ],
-)
-def test_the_mode_of_the_buckets_is_told(tmp_path: Path, options: dict[str, str], said: str, *, keyed: bool) -> None:
-    """As the options of the newest schema say it."""
-    table = PaimonTable(tmp_path / "t", keyed=keyed, options=options)
-    table.append()
-    assert notes(view_of(table)).startswith(said)
 
 
 def test_deletion_vectors_are_counted_and_hide_level_0(table: PaimonTable) -> None:
@@ -180,17 +138,6 @@ def test_deletion_vectors_are_counted_and_hide_level_0(table: PaimonTable) -> No
     assert "readers do not see 2 files of level 0 before a compaction: at least those of snapshot 1, since" in notes(
         view
     )
-
-
-def test_changelogs_are_told(table: PaimonTable) -> None:
-    """Those in snapshots, and those that outlive them."""
-    table.alter(changelog_producer="lookup")
-    table.append()
-    table.append(stated={"changelogManifestList": "manifest-list-x"})
-    table.keep_changelog(1)
-    view = view_of(table)
-    assert "changelog-producer is lookup: 1 changelog of snapshots" in notes(view)
-    assert "1 changelog without a snapshot, 1 to 1" in notes(view, Service.CLEAN)
 
 
 def test_what_holds_snapshots_is_told(table: PaimonTable) -> None:
@@ -220,7 +167,6 @@ def test_the_newest_commit_of_each_streaming_job_is_told(table: PaimonTable) -> 
 
 
 def test_who_compacts_is_told(table: PaimonTable) -> None:
-    """By the option, and by what the writers have done."""
     table.append(user="job")
     assert "write-only is true" in notes(view_of(table))
     table.alter(write_only="false")
@@ -229,7 +175,9 @@ def test_who_compacts_is_told(table: PaimonTable) -> None:
     assert "write-only is false, and writers compact by themselves: job" in notes(view_of(table))
 
 
-def test_jobs_that_write_the_same_keys_are_told_that_rows_need_an_order(table: PaimonTable) -> None:
+def test_jobs_that_write_the_same_keys_are_told_that_rows_need_an_order(
+    table: PaimonTable, append_table: PaimonTable
+) -> None:
     """Two jobs count on from the same sequence number. Lakewarden's own runs and a job that compacts write no rows."""
     hazard = "Paimon does not define which of the two rows readers see"
     table.append(user="job")
@@ -243,13 +191,9 @@ def test_jobs_that_write_the_same_keys_are_told_that_rows_need_an_order(table: P
     assert hazard in told
     table.alter(sequence__field="at")
     assert hazard not in notes(view_of(table))
-
-
-def test_rows_of_an_append_table_need_no_order(append_table: PaimonTable) -> None:
-    """They have no key."""
     append_table.append(user="job")
     append_table.append(user="other")
-    assert "sequence.field" not in notes(view_of(append_table))
+    assert hazard not in notes(view_of(append_table))
 
 
 def test_snapshots_beyond_retention_are_the_backlog_of_clean(table: PaimonTable) -> None:
@@ -274,18 +218,11 @@ def test_features_that_an_old_client_would_lose_are_warned_of(table: PaimonTable
     assert "row tracking, files outside the table's folder" in warning
 
 
-def test_rows_that_do_not_add_up_are_warned_of(table: PaimonTable) -> None:
-    """The snapshot counts them, and so do its manifests."""
-    table.append(stated={"totalRecordCount": 11})
-    (warning,) = view_of(table).warnings
-    assert "snapshot-1 counts 11 rows, and its manifests count 10" in warning
-
-
-def test_a_field_of_a_newer_release_is_warned_of(table: PaimonTable) -> None:
-    """What it means is not known."""
-    table.append(stated={"rowSecurity": "x"})
-    (warning,) = view_of(table).warnings
-    assert "fields that Lakewarden does not know (rowSecurity)" in warning
+def test_rows_that_do_not_add_up_and_fields_that_are_not_known_are_warned_of(table: PaimonTable) -> None:
+    table.append(stated={"totalRecordCount": 11, "rowSecurity": "x"})
+    unknown, rows = view_of(table).warnings
+    assert "snapshot-1 counts 11 rows, and its manifests count 10" in rows
+    assert "fields that Lakewarden does not know (rowSecurity)" in unknown
 
 
 def test_a_manifest_is_read_once(table: PaimonTable) -> None:
@@ -307,7 +244,6 @@ def test_a_manifest_is_read_once(table: PaimonTable) -> None:
 
 
 def test_a_token_costs_two_requests_while_nothing_changes(table: PaimonTable) -> None:
-    """One for the newest snapshot, and one for the next."""
     table.append()
     by, counting = PaimonFormat(), CountingStorage()
     first = by.token(registered(table), counting)
@@ -456,10 +392,3 @@ def test_manifests_that_are_too_many_for_one_look_are_read_by_the_next(table: Pa
     assert "1 of its 4 manifests have been read so far" in faults[0][0]
     assert faults[-1] == ()
     assert found.facts.holdings == first.facts.holdings
-
-
-def test_what_is_no_paimon_table_is_refused(tmp_path: Path) -> None:
-    """By its folder, and with where tables lie."""
-    nowhere = replace(registered(PaimonTable(tmp_path / "t")), location=str(tmp_path / "none"))
-    with pytest.raises(PermanentError, match=r"no Paimon table at .*<database>\.db/<table>"):
-        PAIMON.token(nowhere, LocalStorage())

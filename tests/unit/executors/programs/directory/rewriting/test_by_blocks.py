@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.executors.programs.directory.rewriting.by_blocks import joined_blocks
-from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
+from lakewarden.executors.programs.directory.rewriting.by_lines import NotRewrittenError
 from live.paimon.avro import records
 
 FIXTURES = Path(__file__).parents[5] / "fixtures" / "paimon"

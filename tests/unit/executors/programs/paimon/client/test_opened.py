@@ -80,7 +80,6 @@ def test_a_run_reads_a_tag_or_a_consumer_that_is_half_written_again(table: Paimo
 
 
 def test_a_file_that_stays_damaged_is_an_error_after_a_second() -> None:
-    """The waits are those of the reader."""
     waits: list[float] = []
 
     def read() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.programs.paimon.steps.old_files import (
-    OldFile,
     disk_clock,
     is_still,
     listed,
@@ -88,14 +87,13 @@ def test_links_are_neither_followed_nor_found(tmp_path: Path, naming: Naming) ->
     (table / "dt=a" / "bucket-0" / DATA).symlink_to(elsewhere)
     (table / "dt=b").symlink_to(elsewhere.parent.parent)
     (table / "dt=a" / "bucket-1").symlink_to(elsewhere.parent)
-    assert found(table, naming) == set()
+    assert found(table, naming) == found(tmp_path / "none", naming) == set()
 
 
 @pytest.mark.parametrize("change", ["content", "again", "gone", "link", "folder", "linked folder"])
 def test_a_file_that_has_changed_since_it_was_listed_is_another_one(
     tmp_path: Path, naming: Naming, change: str
 ) -> None:
-    """It is not deleted."""
     file = put(tmp_path, f"dt=a/bucket-0/{DATA}")
     [one] = listed(str(tmp_path), naming, before=NOW).old
     assert is_still(one, str(tmp_path))
@@ -116,12 +114,6 @@ def test_a_file_that_has_changed_since_it_was_listed_is_another_one(
             file.parent.rename(tmp_path / "other")
             file.parent.symlink_to(tmp_path / "other")
     assert not is_still(one, str(tmp_path))
-
-
-def test_a_table_without_folders_has_no_orphans(tmp_path: Path, naming: Naming) -> None:
-    """A folder that is not there is empty."""
-    assert listed(str(tmp_path), naming, before=NOW).old == []
-    assert not is_still(OldFile(path=f"dt=a/bucket-0/{DATA}", size=1, modified_ns=1, inode=1), str(tmp_path))
 
 
 # The folder of Lakewarden below a table.
@@ -164,10 +156,6 @@ def test_what_killed_runs_have_left_goes_and_no_file_of_another_program(tmp_path
     (tmp_path / f"._SUCCESS.{'a' * 16}.tmp").symlink_to(tmp_path / ".data.tmp")
     written_whole(str(tmp_path), b"{}", run=RUN)
     assert {file.name for file in tmp_path.iterdir()} == {"_SUCCESS", *others, f"._SUCCESS.{'a' * 16}.tmp"}
-
-
-def test_a_folder_that_is_gone_gets_no_marker(tmp_path: Path) -> None:
-    """It is not made again."""
     with pytest.raises(FileNotFoundError):
         written_whole(str(tmp_path / "gone"), b"{}", run=RUN)
     assert not (tmp_path / "gone").exists()

@@ -70,19 +70,12 @@ def test_by_partition_time_the_watermark_must_be_later_by_more_than_the_delay() 
     assert state_of(of_hours(7), seven, HOURLY) is PartitionState.WAITING
     assert state_of(of_hours(7, 8), seven, HOURLY) is PartitionState.WAITING
     assert state_of(of_hours(7, 8, 9), seven, HOURLY) is PartitionState.DUE
-
-
-def test_a_partition_time_in_the_future_moves_no_watermark() -> None:
-    """One row with a wrong time would commit all partitions at once."""
-    folders = of_hours(7, 8) | {"dt=9999-01-01/hr=00": data(NOW - 5 * HOUR)}
-    assert state_of(folders, "dt=2026-03-01/hr=07", HOURLY) is PartitionState.WAITING
-
-
-def test_a_partition_without_a_time_waits_and_stops_no_other() -> None:
-    """A job of Flink's would fail at it."""
-    folders = of_hours(7, 8, 9) | {"dt=__DEFAULT_PARTITION__/hr=00": data(NOW - 5 * HOUR)}
-    assert state_of(folders, "dt=__DEFAULT_PARTITION__/hr=00", HOURLY) is PartitionState.WAITING
-    assert state_of(folders, "dt=2026-03-01/hr=07", HOURLY) is PartitionState.DUE
+    old = data(NOW - 5 * HOUR)  # one row with a time in the future would commit all partitions at once
+    assert state_of(of_hours(7, 8) | {"dt=9999-01-01/hr=00": old}, seven, HOURLY) is PartitionState.WAITING
+    no_time = "dt=__DEFAULT_PARTITION__/hr=00"  # a job of Flink's would fail at it
+    folders = of_hours(7, 8, 9) | {no_time: old}
+    assert state_of(folders, no_time, HOURLY) is PartitionState.WAITING
+    assert state_of(folders, seven, HOURLY) is PartitionState.DUE
 
 
 def test_by_process_time_the_delay_must_have_passed_since_the_newest_change() -> None:
@@ -113,7 +106,6 @@ def test_a_rename_into_a_committed_partition_is_late_data() -> None:
 
 
 def test_only_partitions_with_data_are_committed() -> None:
-    """Not the folder itself, and none that is empty."""
     assert state_of({"": data(NOW - HOUR)}, "", PartitionCommitOptions()) is PartitionState.EMPTY
     assert state_of({"dt=1": Folder(changed=1.0)}, "dt=1", PartitionCommitOptions()) is PartitionState.EMPTY
 
@@ -262,5 +254,4 @@ def test_every_written_time_is_read_back(moment: datetime) -> None:
 
 @given(path=st.text(max_size=60), pattern=st.sampled_from([None, HOURLY_PATTERN, "$dt", "x"]))
 def test_no_name_of_a_folder_is_an_error(path: str, pattern: str | None) -> None:
-    """Whatever a writer calls its folders."""
     partition_time(path, PartitionCommitOptions(timestamp_pattern=pattern))

@@ -49,23 +49,13 @@ from tests.support.object_stores.s3_server import BUCKET, S3Server
         ("_common_metadata", EntryKind.IGNORED),
         ("dt=2026-03-01_$folder$", EntryKind.IGNORED),
         ("_audit", EntryKind.IGNORED),
+        ("_a[1]", EntryKind.IGNORED),
+        ("_a1", EntryKind.STAGED),
     ],
 )
 def test_a_name_tells_data_from_what_is_in_progress(name: str, kind: EntryKind) -> None:
     """The names are those that the writers leave. A hidden name that nobody explains counts as in progress."""
-    assert kind_of(name, marker="_SUCCESS", ignored=["_audit"]) is kind
-
-
-def test_another_marker_is_neither_data_nor_in_progress() -> None:
-    """Spark's marker lies beside one of another name."""
-    assert kind_of("_DONE", marker="_DONE") is EntryKind.MARKER
-    assert kind_of("_SUCCESS", marker="_DONE") is EntryKind.IGNORED
-
-
-def test_a_bracket_in_an_ignored_name_is_a_bracket() -> None:
-    """Only the star and the question mark stand for others."""
-    assert kind_of("_a[1]", marker="_SUCCESS", ignored=["_a[1]"]) is EntryKind.IGNORED
-    assert kind_of("_a1", marker="_SUCCESS", ignored=["_a[1]"]) is EntryKind.STAGED
+    assert kind_of(name, marker="_SUCCESS", ignored=["_audit", "_a[1]"]) is kind
 
 
 @given(st.text(min_size=1))
@@ -73,6 +63,11 @@ def test_what_readers_overlook_is_never_data(name: str) -> None:
     """So a marker vouches for what readers see."""
     if is_hidden(name):
         assert kind_of(name, marker="_SUCCESS") is not EntryKind.DATA
+
+
+def test_the_marker_of_spark_beside_one_of_another_name_is_ignored() -> None:
+    assert kind_of("_DONE", marker="_DONE") is EntryKind.MARKER
+    assert kind_of("_SUCCESS", marker="_DONE") is EntryKind.IGNORED
 
 
 def test_the_values_of_a_path_are_unescaped() -> None:

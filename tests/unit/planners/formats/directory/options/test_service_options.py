@@ -9,18 +9,10 @@ from pydantic import ValidationError
 
 from lakewarden.planners.formats.directory.options import (
     CommitAct,
-    CommitTrigger,
     DirectoryTableOptions,
     PartitionCommitOptions,
 )
 from lakewarden.planners.partitions import time_pattern
-
-
-def test_the_defaults_are_flinks() -> None:
-    """Process time, no delay, UTC, and `_SUCCESS`."""
-    options = PartitionCommitOptions()
-    assert options.trigger is CommitTrigger.PROCESS_TIME
-    assert (options.delay.total_seconds(), options.time_zone, options.success_file_name) == (0, "UTC", "_SUCCESS")
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,26 @@ def told(event: Any) -> list[str]:
     return [hint.location for hint in hints_of(json.dumps(event).encode()) if isinstance(hint, At)]
 
 
-def test_a_notification_of_s3_names_every_folder_above_the_object() -> None:
-    """Plain, and wrapped by SNS. Keys are URL-encoded, with a plus for a space."""
-    assert told({"Records": [RECORD, RECORD]}) == PLACES
-    assert told({"Type": "Notification", "Message": json.dumps({"Records": [RECORD]})}) == PLACES
+DETAIL = {"bucket": {"name": "lake"}, "object": {"key": "clicks/a+b/part-0"}}
+OF_GOOGLE = {"kind": "storage#object", "bucket": "lake", "name": "clicks/part-0"}
+
+
+@pytest.mark.parametrize(
+    ("event", "places"),
+    [
+        ({"Records": [RECORD, RECORD]}, PLACES),
+        ({"Type": "Notification", "Message": json.dumps({"Records": [RECORD]})}, PLACES),  # of SNS
+        # EventBridge does not encode the key
+        ({"source": "aws.s3", "detail": DETAIL}, ["s3://lake/clicks/a+b", "s3://lake/clicks", "s3://lake"]),
+        (OF_GOOGLE, ["gs://lake/clicks", "gs://lake"]),
+        ({"specversion": "1.0", "data": OF_GOOGLE}, ["gs://lake/clicks", "gs://lake"]),  # a CloudEvent
+        ({"Service": "Amazon S3", "Event": "s3:TestEvent"}, []),
+        ({"Type": "SubscriptionConfirmation", "Token": "x"}, []),
+    ],
+)
+def test_an_event_names_every_folder_above_the_object(event: Any, places: list[str]) -> None:
+    """In S3's own events keys are URL-encoded, with a plus for a space. A test of the connection names none."""
+    assert told(event) == places
 
 
 def test_an_event_names_the_folder_that_has_changed() -> None:
@@ -56,38 +72,12 @@ def test_an_event_names_the_folder_that_has_changed() -> None:
     ]
 
 
-def test_an_event_of_eventbridge_has_a_plain_key() -> None:
-    """A plus is a plus there."""
-    detail = {"bucket": {"name": "lake"}, "object": {"key": "clicks/a+b/part-0"}}
-    assert told({"source": "aws.s3", "detail": detail}) == ["s3://lake/clicks/a+b", "s3://lake/clicks", "s3://lake"]
-
-
-def test_google_cloud_storage_sends_a_bucket_and_a_name() -> None:
-    """As JSON, or as the data of a CloudEvent in structured mode."""
-    data = {"kind": "storage#object", "bucket": "lake", "name": "clicks/part-0"}
-    assert told(data) == ["gs://lake/clicks", "gs://lake"]
-    assert told({"specversion": "1.0", "type": "google.cloud.storage.object.v1.finalized", "data": data}) == [
-        "gs://lake/clicks",
-        "gs://lake",
-    ]
-
-
-def test_a_test_of_the_connection_is_no_error() -> None:
-    """S3 and SNS send one when they are set up."""
-    assert told({"Service": "Amazon S3", "Event": "s3:TestEvent"}) == []
-    assert told({"Type": "SubscriptionConfirmation", "Token": "x"}) == []
-
-
 @pytest.mark.parametrize("event", [{}, {"Records": []}, {"Records": [{"s3": {}}]}, {"bucket": 1, "name": "x"}])
 def test_another_body_is_malformed(event: Any) -> None:
     """The sender learns what was expected."""
     with pytest.raises(MalformedHookError, match="Records"):
         hints_of(json.dumps(event).encode())
-
-
-def test_an_event_that_is_cut_off_is_malformed() -> None:
-    """Its end may name other objects."""
-    with pytest.raises(MalformedHookError, match="too long"):
+    with pytest.raises(MalformedHookError, match="too long"):  # the end of one that is cut off may name others
         hints_of(json.dumps({"Records": [RECORD]}).encode(), whole=False)
 
 
@@ -121,6 +111,7 @@ def test_the_rhythm_is_three_intervals_and_never_less_than_a_minute(
     assert before is not None
     assert before.until == NOW
     assert after is None
+    assert active(changed(-100), (), usual, OPTIONS, NOW) is not None  # the clock of a store may be ahead
 
 
 def test_a_part_in_progress_keeps_a_partition_active_for_ever() -> None:
@@ -132,7 +123,6 @@ def test_a_part_in_progress_keeps_a_partition_active_for_ever() -> None:
 
 
 def test_a_part_is_abandoned_only_where_the_owner_says_after_how_long() -> None:
-    """Its own time counts."""
     options = DirectoryTableOptions(abandoned_after=parse_duration("7d"))
     week = 7 * 86_400
     young, old = (replace(changed(10**7), staged=1, staged_at=NOW.timestamp() - age) for age in (week, week + 1))
@@ -149,22 +139,13 @@ def test_a_folder_of_parts_above_keeps_all_partitions_below_active() -> None:
     assert active(folder, [Folder(staged=1)], None, OPTIONS, NOW) is None
 
 
-def test_a_change_in_the_future_is_a_change_now() -> None:
-    """The clock of a store may be ahead."""
-    assert active(changed(-100), (), None, OPTIONS, NOW) is not None
-
-
 def test_the_interval_is_the_median_between_checkpoints() -> None:
     """Files of one checkpoint are one change, and one late file changes no rhythm."""
     tasks = [checkpoint * 300.0 + task * 0.2 for checkpoint in range(10) for task in range(4)]
     assert usual_interval(array("d", tasks)) == pytest.approx(300)
     assert usual_interval(array("d", [*tasks, 10**6])) == pytest.approx(300)
-
-
-@pytest.mark.parametrize("written", [[], [5.0], [0.0, 259_200.0], [0.0, 1.0, 2.0]])
-def test_few_changes_are_no_rhythm(written: list[float]) -> None:
-    """A file and its late follower would keep the partition active for days."""
-    assert usual_interval(array("d", written)) is None
+    for few in ([], [5.0], [0.0, 259_200.0], [0.0, 1.0, 2.0]):  # they would keep the partition active for days
+        assert usual_interval(array("d", few)) is None
 
 
 def test_the_tables_interval_is_that_of_the_partitions_that_changed_last() -> None:

@@ -8,19 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.decide import ServiceState, decide
 from lakewarden.planners.formats.paimon.backlog.blockers import blockers
-from lakewarden.planners.formats.paimon.backlog.needs import REFUSED
 from lakewarden.planners.formats.paimon.catalogs.settings import HiveCatalog
 from lakewarden.planners.formats.paimon.format import PAIMON
 from lakewarden.planners.formats.paimon.options.core_options import BucketMode
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Mode, Policy, Table, TableId
-from lakewarden.planners.storage import LocalStorage
-from lakewarden.planners.triggers import TimeElapsed
 from tests.support.paimon.paimon_look import facts_of, registered, view_of
 from tests.support.paimon.paimon_table import ADD, PaimonTable
 
@@ -42,13 +36,9 @@ def later(table: PaimonTable, by: timedelta) -> None:
     table.clock.advance(by)
 
 
-def test_a_write_only_table_is_compacted(table: PaimonTable) -> None:
-    """Nothing holds it back."""
-    assert reasons(table) == []
-
-
 def test_a_table_whose_writers_compact_is_left_alone_with_the_remedy(table: PaimonTable) -> None:
     """By the option of the table, which is false by default."""
+    assert reasons(table) == []
     table.alter(write_only="false")
     blocker, of_clean = view_of(table).blockers
     assert "write-only is false" in blocker.reason
@@ -119,6 +109,8 @@ def test_a_table_that_another_program_has_just_compacted_is_left_alone(table: Pa
     assert [told in reason for reason in reasons(table)] == [True]
     later(table, timedelta(minutes=61))
     assert reasons(table) == []
+    options = PaimonTableOptions(left_alone_for=timedelta(hours=3))
+    assert blockers(replace(registered(table), options=options), facts_of(table))
     table.commit([], kind="COMPACT", user="a-merge-of-manifests", merging=True)
     assert reasons(table) == []
 
@@ -149,7 +141,6 @@ def test_an_append_table_is_left_alone_after_files_were_replaced(tmp_path: Path)
 def test_a_feature_that_is_not_compacted_is_refused_by_its_name(
     table: PaimonTable, option: str, value: str, named: str
 ) -> None:
-    """An operator reads which one it is."""
     table.alter(**{option.replace("-", "_").replace(".", "__"): value})
     [reason] = reasons(table)
     assert named in reason
@@ -203,23 +194,14 @@ def test_metadata_of_a_newer_release_is_refused_where_it_says_something(table: P
     assert reasons(table) == []
     table.append(table.file(stated={"_NEWER": 7}))
     assert ["_NEWER" in reason for reason in reasons(table)] == [True]
-
-
-def test_a_field_of_a_snapshot_of_a_newer_release_is_refused(table: PaimonTable) -> None:
-    """It might say how rows are to be read."""
     table.append(stated={"futureField": 1})
-    assert ["futureField" in reason for reason in reasons(table)] == [True]
-
-
-def test_a_store_without_a_rename_that_replaces_nothing_is_refused(table: PaimonTable) -> None:
-    """On an object store a second committer could replace the commit of a writer."""
-    there = replace(registered(table), location="s3://lake/db.db/t")
-    assert ["renaming a file" in one.reason for one in blockers(there, facts_of(table))] == [True]
+    assert ["futureField, _NEWER" in reason for reason in reasons(table)] == [True]
 
 
 @pytest.mark.parametrize(
     ("location", "lock", "served"),
     [
+        ("/lake/db.db/t", False, True),
         ("s3://lake/db.db/t", None, True),
         ("s3://lake/db.db/t", False, False),
         ("hdfs://nn/db.db/t", True, False),
@@ -235,18 +217,9 @@ def test_on_s3_the_lock_of_a_catalog_keeps_commits_apart(
     catalog = HiveCatalog(type="hive", uri="thrift://hms:9083", lock=lock)
     there = replace(registered(table), location=location, catalog=catalog)
     found = blockers(there, facts_of(table))
-    assert len(found) == (not served)
-    for service in set(PAIMON.services) - {Service.CLUSTERING}:
+    assert ["renaming a file" in one.reason for one in found] == [True] * (not served)
+    for service in PAIMON.services:
         assert any(one.concerns(service) for one in found) is not served
-
-
-def test_how_long_a_table_is_left_alone_is_its_owners_choice(table: PaimonTable) -> None:
-    """A job that compacts seldom needs longer."""
-    table.compact(user="a-flink-job")
-    later(table, timedelta(hours=2))
-    options = PaimonTableOptions(left_alone_for=timedelta(hours=3))
-    assert blockers(replace(registered(table), options=options), facts_of(table))
-    assert not blockers(registered(table), facts_of(table))
 
 
 # Rows that readers do not see before a compaction.
@@ -264,27 +237,30 @@ def made(tmp_path: Path, options: dict[str, str]) -> tuple[PaimonTable, ManualCl
     return PaimonTable(tmp_path / "t", clock=clock, options={"bucket": "1", "write-only": "true", **options}), clock
 
 
-@pytest.mark.parametrize("options", HIDING, ids=str)
+@pytest.mark.parametrize(
+    ("options", "hides"),
+    [*((options, True) for options in HIDING), ({}, False), ({"merge-engine": "partial-update"}, False)],
+    ids=str,
+)
 def test_the_first_write_after_a_compaction_tells_since_when_rows_are_hidden(
-    tmp_path: Path, options: dict[str, str]
+    tmp_path: Path, options: dict[str, str], hides: bool
 ) -> None:
-    """A compaction shows all of them, and the next write hides its own."""
+    """A compaction shows all of them, and the next write hides its own. Other readers see level 0."""
     table, clock = made(tmp_path, options)
     assert view_of(table).unseen_since == {}
     first = clock.now()
     table.append()
     clock.advance(timedelta(minutes=5))
     table.append()
-    assert view_of(table).unseen_since == {Service.COMPACTION: first}
+    assert view_of(table).unseen_since == ({Service.COMPACTION: first} if hides else {})
     table.compact()
     assert view_of(table).unseen_since == {}
     clock.advance(timedelta(minutes=5))
     table.append()
-    assert view_of(table).unseen_since == {Service.COMPACTION: clock.now()}
+    assert view_of(table).unseen_since == ({Service.COMPACTION: clock.now()} if hides else {})
 
 
 def test_what_a_compaction_has_left_out_is_hidden_since_then_at_least(tmp_path: Path) -> None:
-    """It took another partition."""
     table, clock = made(tmp_path, HIDING[0])
     table.append(table.file(p=1), table.file(p=2))
     clock.advance(timedelta(minutes=5))
@@ -303,47 +279,3 @@ def test_an_archive_shows_no_row(tmp_path: Path, user: str) -> None:
     clock.advance(timedelta(hours=5))
     table.commit([], kind="COMPACT", user=user, merging=True)
     assert view_of(table).unseen_since == {Service.COMPACTION: first}
-
-
-@pytest.mark.parametrize("options", [{}, {"changelog-producer": "input"}, {"merge-engine": "partial-update"}], ids=str)
-def test_a_table_with_readers_that_merge_hides_nothing(tmp_path: Path, options: dict[str, str]) -> None:
-    """They see level 0."""
-    table, _ = made(tmp_path, options)
-    table.append()
-    assert view_of(table).unseen_since == {}
-
-
-# The services that are not run on Paimon tables are named with their reason.
-
-
-def decision_on(table: PaimonTable, service: Service, *, asked: bool = False) -> object:
-    policy = Policy(trigger=TimeElapsed(at_least=timedelta(days=1)), options=PAIMON.services[service]())
-    policies = {service: policy}
-    known = Table(id=TableId("trips"), format="paimon", location=str(table.folder), policies=policies)
-    now = table.clock.now()
-    view = PAIMON.observe(known, LocalStorage(), None, now=now).view
-    state = ServiceState(mode=Mode.ACT)
-    return decide(service=service, view=view, policy=policy, service_state=state, now=now, asked=asked)
-
-
-@pytest.mark.parametrize("asked", [False, True])
-@pytest.mark.parametrize("service", sorted(REFUSED))
-def test_a_service_that_is_not_run_is_blocked_with_its_reason_and_remedy(
-    tmp_path: Path, service: Service, asked: bool
-) -> None:
-    """Also if an operator asks for it."""
-    table = PaimonTable(tmp_path / "t")
-    table.append()
-    found = decision_on(table, service, asked=asked)
-    assert isinstance(found, Blocked)
-    assert "Lakewarden" in found.reason
-    assert found.remedy is not None
-    assert "remove the service" in found.remedy
-
-
-def test_a_table_that_asks_for_no_such_service_is_not_told_of_it(tmp_path: Path) -> None:
-    """Its blockers are its own."""
-    table = PaimonTable(tmp_path / "t")
-    table.append()
-    known = Table(id=TableId("trips"), format="paimon", location=str(table.folder))
-    assert PAIMON.observe(known, LocalStorage(), None, now=table.clock.now()).view.blockers == ()

@@ -124,7 +124,6 @@ def trips(tmp_path: Path) -> PaimonTable:
 
 
 def test_one_that_writes_the_highest_level_alone_is_full(trips: PaimonTable) -> None:
-    """The levels are those of the table's options."""
     trips.compact(level=5)
     trips.append()
     trips.compact(level=4)
@@ -136,13 +135,11 @@ def test_one_that_writes_the_highest_level_alone_is_full(trips: PaimonTable) -> 
 
 
 def test_one_that_moves_files_to_the_highest_level_is_full(trips: PaimonTable) -> None:
-    """It writes none."""
     trips.upgrade(level=5)
     assert facts_of(trips).since.commits == 0
 
 
 def test_every_compaction_of_an_append_table_counts(tmp_path: Path) -> None:
-    """All of its files are of level 0."""
     trips = PaimonTable(tmp_path / "events", keyed=False, options={})
     trips.append()
     trips.compact(level=0)
@@ -165,7 +162,6 @@ def test_a_merge_of_manifests_by_another_program_is_no_compaction(tmp_path: Path
 
 
 def test_a_compaction_is_looked_at_once(trips: PaimonTable) -> None:
-    """What it wrote never changes."""
     trips.compact(level=3)
     first = look(trips)
     trips.append(merging=True)

@@ -68,7 +68,6 @@ def ended(table: PaimonTable, *, waits: timedelta | None = None) -> None:
 
 
 def test_a_table_that_was_never_listed_is_due_a_day_after_its_first_commit(table: PaimonTable) -> None:
-    """And not before."""
     assert isinstance(decision(table), Due)
     later(table, -1.5 * DAY)
     assert isinstance(decision(table), NotDue)
@@ -86,7 +85,6 @@ def test_it_is_due_again_a_day_after_its_last_run_if_something_was_written(table
 
 
 def test_it_is_due_when_files_that_wait_may_go_although_nothing_is_written(table: PaimonTable) -> None:
-    """The view is made anew then."""
     ended(table, waits=25 * HOUR)
     observed = PaimonFormat().observe(registered(table), LocalStorage(), None, now=table.clock.now())
     assert "2 files that the last run has seen may go from" in " ".join(observed.view.notes[Service.ORPHANS])

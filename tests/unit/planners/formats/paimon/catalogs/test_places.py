@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import sqlite3
-import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from lakewarden.planners.formats.paimon import PaimonFormat
+from lakewarden.planners.formats.paimon.catalogs import metastore as by_metastore
 from lakewarden.planners.formats.paimon.catalogs.places import DOWN_FOR_SECONDS, KNOWN_FOR_SECONDS, Places
 from lakewarden.planners.formats.paimon.catalogs.settings import Catalog, commits_under_lock, core_options
 from lakewarden.planners.model.clock import ManualClock
@@ -29,44 +28,6 @@ from tests.support.paimon.paimon_table import PaimonTable
 SETTINGS: TypeAdapter[Any] = TypeAdapter(Catalog)
 PAIMON_FORMAT = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 STORAGE = Storages().of("catalog://lake/any.table")
-
-
-class Ticking:
-    """A monotonic clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class HangsUp:
-    """A server that ends every connection, and counts them."""
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    @property
-    def uri(self) -> str:
-        return f"thrift://127.0.0.1:{self._listening.getsockname()[1]}"
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                accepted, _ = self._listening.accept()
-            except OSError:
-                return
-            self.requests += 1
-            accepted.close()
-
-    def stop(self) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        self._thread.join(10)
 
 
 @pytest.fixture
@@ -191,7 +152,6 @@ def test_a_database_tells_which_tables_there_are(tmp_path: Path) -> None:
 
 
 def test_a_database_that_has_no_catalog_is_an_error_of_the_configuration(tmp_path: Path) -> None:
-    """The remedy names the setting."""
     sqlite3.connect(tmp_path / "catalog.db").close()
     wrong = catalog(type="jdbc", uri=f"jdbc:sqlite:{tmp_path}/catalog.db", warehouse=str(tmp_path))
     with pytest.raises(PermanentError, match=r"has no table paimon_tables: correct catalogs\.lake\.uri"):
@@ -209,31 +169,36 @@ def test_a_name_that_is_no_tables_is_refused(identifier: str, tmp_path: Path) ->
 def test_a_folder_is_asked_for_once_in_a_while(metastore: MetastoreInMemory) -> None:
     """A thousand tables that are polled every ten seconds do not ask the metastore a hundred times a second."""
     metastore.create_table("sales.orders", "/lake/one", input_format=PAIMON_FORMAT)
-    clock, hive = Ticking(), catalog(type="hive", uri=metastore.uri)
-    places = Places(monotonic=clock)
+    clock, hive = ManualClock(), catalog(type="hive", uri=metastore.uri)
+    places = Places(monotonic=clock.monotonic)
     assert place("sales.orders", hive, places=places) == "/lake/one"
     metastore.tables("sales")["orders"].sd.location = "/lake/two"
     assert place("sales.orders", hive, places=places) == "/lake/one"
-    clock.now += KNOWN_FOR_SECONDS
+    clock.advance(timedelta(seconds=KNOWN_FOR_SECONDS))
     assert place("sales.orders", hive, places=places) == "/lake/two"
     metastore.tables("sales")["orders"].sd.location = "/lake/three"
     places.forget(named("sales.orders", hive))
     assert place("sales.orders", hive, places=places) == "/lake/three"
 
 
-def test_a_metastore_that_is_down_is_not_asked_for_each_table() -> None:
+def test_a_metastore_that_is_down_is_not_asked_for_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tables fail at once for a moment, so that they do not hold the readers of other tables."""
-    clock, down = Ticking(), HangsUp()
-    places, hive = Places(monotonic=clock), catalog(type="hive", uri=down.uri, timeout="5s")
+    clock, asked = ManualClock(), list[str]()
+
+    def down(name: str, _: Any, identifier: str) -> str:
+        asked.append(identifier)
+        raise TemporaryError(f"the catalog {name} does not answer")
+
+    monkeypatch.setattr(by_metastore, "place_known", down)
+    places, hive = Places(monotonic=clock.monotonic), catalog(type="hive", uri="thrift://hms:9083")
     for identifier in ("sales.orders", "sales.items", "sales.orders"):
         with pytest.raises(TemporaryError, match="does not answer"):
             place(identifier, hive, places=places)
-    assert down.requests == 1
-    clock.now += DOWN_FOR_SECONDS
+    assert asked == ["sales.orders"]
+    clock.advance(timedelta(seconds=DOWN_FOR_SECONDS))
     with pytest.raises(TemporaryError, match="does not answer"):
         place("sales.items", hive, places=places)
-    assert down.requests == 2
-    down.stop()
+    assert asked == ["sales.orders", "sales.items"]
 
 
 def test_a_renamed_table_is_gone_under_its_old_name_and_another_one_there_is_another_table(tmp_path: Path) -> None:
@@ -257,7 +222,6 @@ def test_a_renamed_table_is_gone_under_its_old_name_and_another_one_there_is_ano
 
 
 def test_the_token_tells_the_folder_of_a_table_that_is_named_by_its_catalog(tmp_path: Path) -> None:
-    """A table that moves with all its files has another token."""
     table = PaimonTable(tmp_path / "sales.db" / "orders")
     table.append()
     table_format = PaimonFormat()
@@ -275,7 +239,6 @@ def test_a_property_with_a_setting_of_its_own_is_refused(key: str) -> None:
 
 @pytest.mark.parametrize("place", ["relative", "/", "catalog://a/b.c", "s3://user:secret@lake/w"])
 def test_a_warehouse_that_can_be_none_is_refused(place: str) -> None:
-    """The error names the setting when the daemon starts."""
     with pytest.raises(ValidationError):
         catalog(type="filesystem", warehouse=place)
 
@@ -293,7 +256,9 @@ def test_the_core_of_paimon_gets_the_settings_of_the_catalog(tmp_path: Path, mon
         lock=True,
         properties={"lock-check-max-sleep": "1 s"},
     )
+    always = {"lock-acquire-timeout": "60 s", "cache-enabled": "false"}
     assert core_options(jdbc) == {
+        **always,
         "metastore": "jdbc",
         "uri": "jdbc:postgresql://db/cat",
         "warehouse": "s3a://lake/wh",
@@ -301,17 +266,10 @@ def test_the_core_of_paimon_gets_the_settings_of_the_catalog(tmp_path: Path, mon
         "jdbc.password": "the-secret",
         "catalog-key": "prod",
         "lock.enabled": "true",
-        "lock-acquire-timeout": "60 s",
         "lock-check-max-sleep": "1 s",
-        "cache-enabled": "false",
     }
     hive = core_options(catalog(type="hive", uri="thrift://hms:9083"))
-    assert hive == {
-        "metastore": "hive",
-        "uri": "thrift://hms:9083",
-        "lock-acquire-timeout": "60 s",
-        "cache-enabled": "false",
-    }
+    assert hive == {**always, "metastore": "hive", "uri": "thrift://hms:9083"}
 
 
 def test_commits_take_the_lock_as_paimons_own_catalogs_do() -> None:

@@ -69,10 +69,10 @@ def told(of: History, *consumers: Consumer, now: datetime = NOW, **other: object
 
 
 def test_old_ones_go_beyond_the_least_number() -> None:
-    """From the oldest on."""
     assert told(history(10)).beyond == 0
     assert told(history(12)).beyond == 2
     assert told(history(12, first=31)).first_kept == 33
+    assert told(History()) == Retention(beyond=0, first_kept=0, next_at=None, held_by=None)
 
 
 def test_a_snapshot_has_an_age_from_the_commit_after_it() -> None:
@@ -91,15 +91,10 @@ def test_those_beyond_the_greatest_number_go_although_the_table_would_keep_their
 
 
 def test_the_slowest_consumer_holds_what_it_has_not_read() -> None:
-    """And it is named."""
     found = told(history(20), Consumer(name="a", next=9), Consumer(name="slow", next=4))
     assert (found.beyond, found.first_kept, found.held_by) == (3, 4, "the consumer slow")
     assert told(history(20), Consumer(name="a", next=19)).held_by is None
-
-
-def test_a_consumer_whose_snapshot_is_gone_holds_all() -> None:
-    """Nothing is counted below zero."""
-    assert told(history(20, first=30), Consumer(name="a", next=3)).beyond == 0
+    assert told(history(20, first=30), Consumer(name="gone", next=3)).beyond == 0
 
 
 def test_the_last_snapshot_of_a_streaming_job_stays_until_it_is_not_restored_any_more() -> None:
@@ -124,13 +119,7 @@ def test_of_what_was_not_read_the_oldest_that_was_tells(read: int, beyond: int) 
     assert told(history(20, read=read), least=10 if read > 1 else 1).beyond == beyond
 
 
-def test_a_table_without_a_snapshot_has_nothing_to_expire() -> None:
-    """And nothing changes with time."""
-    assert told(History()) == Retention(beyond=0, first_kept=0, next_at=None, held_by=None)
-
-
 def test_no_option_lets_a_snapshot_expire_within_the_longest_outage() -> None:
-    """Neither of the table nor of the service."""
     core = core_options({"snapshot.time-retained": "1 min"}, version=3, has_key=True, key_has_partition=True)
     assert rule_of(core, CleanOptions(max_snapshot_age="0s"), PaimonTableOptions()).age == DAY
     assert rule_of(core, CleanOptions(), PaimonTableOptions(longest_outage="0s")).age == MINUTE
@@ -201,14 +190,6 @@ def test_files_go_with_the_last_snapshot_that_has_them(table: PaimonTable) -> No
     assert [one.metadata[-2] for one in (first, second, third)] == lists[:3]
 
 
-def test_a_file_that_moves_to_another_level_stays(table: PaimonTable) -> None:
-    """It is deleted and added by one commit, and its name is the same."""
-    table.append()
-    table.upgrade()
-    table.append()
-    assert [one.data for one in going(table, 3)] == [frozenset(), frozenset()]
-
-
 def rewrite_index(table: PaimonTable, old: File, *extra: str) -> File:
     new = replace(old, stated={"_EXTRA_FILES": list(extra)})
     table.commit([(DELETE, old), (ADD, new)], kind="COMPACT")
@@ -232,21 +213,6 @@ def test_an_index_that_was_made_again_under_its_name_stays(table: PaimonTable) -
         one = rewrite_index(table, one, *extra)
     table.append()
     assert [gone.data for gone in going(table, 5)] == [frozenset()] * 4
-
-
-@pytest.mark.parametrize("by", ["tag", "branch"])
-def test_what_a_tag_or_a_branch_needs_stays(table: PaimonTable, by: str) -> None:
-    """Its data files, its manifests and its lists. Paimon's own expiry looks at no branch."""
-    table.append()
-    table.append()
-    getattr(table, by)("kept")
-    needed = live(table, 2)
-    table.compact()
-    table.append()
-    found = going(table, 4)
-    assert not needed & {name for one in found for name in one.data}
-    lists = snapshots_of(table)[1]
-    assert not {f"manifest/{lists.base}", f"manifest/{lists.delta}"} & {name for one in found for name in one.metadata}
 
 
 def test_the_lists_and_manifests_of_a_kept_snapshot_must_be_there(table: PaimonTable) -> None:
@@ -287,7 +253,6 @@ def test_what_a_killed_run_has_deleted_is_not_looked_for(table: PaimonTable) -> 
 
 
 def test_a_manifest_that_is_damaged_lets_nothing_expire(table: PaimonTable) -> None:
-    """Also that of a snapshot that would go."""
     table.append()
     table.compact()
     table.append()
@@ -298,22 +263,27 @@ def test_a_manifest_that_is_damaged_lets_nothing_expire(table: PaimonTable) -> N
 
 
 @pytest.mark.parametrize(
-    "strange",
+    ("strange", "holds"),
     [
-        "tag/notes.txt",
-        "branch/branch-b/snapshot/old",
-        "branch/copy/snapshot/snapshot-1",
-        "branch/branch-b/changelog/changelog-1",
+        ("tag/notes.txt", "all"),
+        ("branch/branch-b/snapshot/old", "all"),
+        ("branch/copy/snapshot/snapshot-1", "all"),
+        ("branch/branch-b/changelog/changelog-1", "all"),
+        ("snapshot/backup-1", "orphans"),
+        ("changelog/x", "orphans"),
     ],
 )
-def test_a_file_that_is_not_understood_holds_everything_back(table: PaimonTable, strange: str) -> None:
-    """It may need files of the table."""
+def test_a_file_that_is_not_understood_holds_everything_back(table: PaimonTable, strange: str, holds: str) -> None:
+    """It may need files of the table: nothing expires, and nothing is an orphan."""
     table.append()
     file = table.folder / strange
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("{}")
+    if holds == "all":
+        with pytest.raises(PermanentError):
+            read_roots(str(table.folder), STORAGE)
     with pytest.raises(PermanentError):
-        read_roots(str(table.folder), STORAGE)
+        KnownNames(str(table.folder), STORAGE).look()
 
 
 def test_the_success_files_of_tags_hold_nothing_back(table: PaimonTable) -> None:

@@ -30,16 +30,12 @@ def newest(table: PaimonTable, heads: Heads | None = None) -> int | None:
     return None if head is None else head.id
 
 
-@pytest.mark.parametrize("hint", ["5", "3", "1", "9", "0", "-1", "x", "", " 5\n", "5" * 70, "99999999999999999999"])
-def test_a_hint_may_say_anything(table: PaimonTable, hint: str) -> None:
-    """A stale one is where the search begins, and any other is passed over."""
-    (table.folder / "snapshot" / "LATEST").write_text(hint)
-    assert newest(table) == 5
-
-
-def test_a_hint_may_be_missing(table: PaimonTable) -> None:
-    """As it is where the writer died before it wrote one."""
+@pytest.mark.parametrize("hint", ["5", "3", "1", "9", "0", "-1", "x", "", " 5\n", "5" * 70, "9" * 20, None])
+def test_a_hint_may_say_anything(table: PaimonTable, hint: str | None) -> None:
+    """A stale one is where the search begins, and any other is passed over. A writer that died has written none."""
     (table.folder / "snapshot" / "LATEST").unlink()
+    if hint is not None:
+        (table.folder / "snapshot" / "LATEST").write_text(hint)
     assert newest(table) == 5
 
 
@@ -51,7 +47,6 @@ def test_a_hint_to_the_remains_of_an_expiry_is_passed_over(table: PaimonTable) -
 
 
 def test_many_commits_beyond_a_hint_are_not_asked_for_one_by_one(table: PaimonTable) -> None:
-    """The folder is listed in their place."""
     for _ in range(60):
         table.append()
     (table.folder / "snapshot" / "LATEST").write_text("1")
@@ -68,16 +63,10 @@ def test_what_was_the_newest_is_asked_first_and_a_rollback_is_found(table: Paimo
     assert newest(table, heads) == 3
 
 
-def test_a_table_without_a_snapshot_has_no_head(tmp_path: Path) -> None:
-    """It has a schema, and so it is a table."""
-    assert newest(PaimonTable(tmp_path / "new")) is None
-
-
 # How the commits of Lakewarden are told from those of others.
 
 
 def test_a_commit_user_names_its_run() -> None:
-    """And no other commit user names one."""
     assert run_of(commit_user(RunId("4f1c"))) == "4f1c"
     assert [run_of(user) for user in ("job", "lakewarden-", "", "x-lakewarden-4f1c")] == [None] * 4
 
@@ -158,7 +147,6 @@ def test_a_listing_that_is_not_whole_is_asked_again_later(trips: PaimonTable, le
 
 
 def test_an_old_snapshot_that_cannot_be_read_is_a_fault(trips: PaimonTable) -> None:
-    """The table is shown without it."""
     trips.snapshot_file(2).write_text("{")
     view = view_of(trips)
     assert [one.time[-1] for one in view.timeline.instants] == ["1", "3", "4", "5", "6"]

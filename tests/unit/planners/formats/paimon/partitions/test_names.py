@@ -45,27 +45,22 @@ def test_the_folder_of_a_date_has_the_number_of_its_day_unless_the_table_says_ot
     assert (name.folder, dict(name.values)) == (folder, {"p": "1970-01-08"})
 
 
-@pytest.mark.parametrize("kind", ["TIMESTAMP", "DECIMAL", "FLOAT", "NESTED"])
-def test_a_value_of_a_type_that_is_not_read_has_no_name(schema: Schema, kind: str) -> None:
-    """Such a partition is neither marked nor dropped."""
-    assert name_of(partition_row(7), of_type(schema, kind)) is None
-
-
-def test_a_partition_without_a_value_has_no_name(schema: Schema) -> None:
-    """Paimon puts it into its default partition."""
-    empty = (1).to_bytes(4, "big") + b"\0\1" + bytes(14)
-    assert name_of(empty, of_type(schema, "INT")) is None
-
-
-@pytest.mark.parametrize("text", ["", "  ", "__DEFAULT_PARTITION__"])
-def test_a_text_that_stands_for_no_value_has_no_name(schema: Schema, text: str) -> None:
-    """So has a text of blanks."""
-    assert name_of(text_row(text), of_type(schema, "STRING")) is None
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        *((partition_row(7), kind) for kind in ("TIMESTAMP", "DECIMAL", "FLOAT", "NESTED")),
+        ((1).to_bytes(4, "big") + b"\0\1" + bytes(14), "INT"),
+        *((text_row(text), "STRING") for text in ("", "  ", "__DEFAULT_PARTITION__")),
+    ],
+)
+def test_a_partition_without_a_value_or_with_one_that_is_not_read_has_no_name(
+    schema: Schema, row: bytes, kind: str
+) -> None:
+    assert name_of(row, of_type(schema, kind)) is None
 
 
 @given(text=st.text(min_size=1, max_size=300))
 def test_a_text_is_escaped_so_that_it_is_one_level_of_a_path(text: str) -> None:
-    """Whatever it is. It can be read back."""
     found = escaped(text)
     assert not set(found) & set('/:=?*"')
     assert unquote(found, errors="strict") == text

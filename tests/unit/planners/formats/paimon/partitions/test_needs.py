@@ -34,7 +34,6 @@ def marker(partitioned: Partitioned, **other: Any) -> str:
 
 
 def test_a_partition_is_done_when_no_rows_came_for_the_idle_time(made: Made) -> None:
-    """Each by itself. The view says when that may change."""
     table = made(COMMIT, {"idle_time": "1h"})
     table.write(1)
     table.clock.advance(HOUR / 2)
@@ -141,7 +140,6 @@ def test_a_known_marker_is_not_read_again(made: Made) -> None:
 
 
 def test_without_an_idle_time_nothing_is_marked_and_the_option_is_named(made: Made) -> None:
-    """The table's own option will do."""
     table = made(COMMIT, {})
     table.write(1)
     table.clock.advance(2 * HOUR)
@@ -153,7 +151,6 @@ def test_without_an_idle_time_nothing_is_marked_and_the_option_is_named(made: Ma
 
 @pytest.mark.parametrize("action", ["done-partition", "mark-event", "custom", "success-file,custom"])
 def test_an_action_that_is_not_a_file_is_refused_by_its_name(made: Made, action: str) -> None:
-    """Nothing is half done."""
     table = made(COMMIT, {"idle_time": "1h"})
     table.table.alter(partition__mark_done_action=action)
     table.write(1)
@@ -163,7 +160,6 @@ def test_an_action_that_is_not_a_file_is_refused_by_its_name(made: Made, action:
 
 
 def test_an_old_partition_expires_by_its_last_rows(made: Made) -> None:
-    """By the strategy `update-time`."""
     table = made(TTL, {"retain": "10d", "strategy": "update-time"})
     table.write(1)
     table.clock.advance(5 * DAY)
@@ -212,14 +208,6 @@ def test_rows_that_came_within_the_longest_outage_keep_an_expired_partition(made
     assert table.due(TTL) == 1
 
 
-def test_by_values_a_partition_without_a_time_never_expires(made: Made) -> None:
-    """As Paimon's own strategy does."""
-    table = made(TTL, {"retain": "1h"})
-    table.write(1)
-    table.clock.advance(1000 * DAY)
-    assert table.due(TTL) == 0
-
-
 def test_a_strategy_of_the_table_that_is_not_known_is_refused_by_its_name(made: Made) -> None:
     """It may be of a newer release, or a class."""
     table = made(TTL, {"retain": "10d"})
@@ -228,6 +216,9 @@ def test_a_strategy_of_the_table_that_is_not_known_is_refused_by_its_name(made: 
     [blocker] = table.view().blockers
     assert "'custom-one'" in blocker.reason
     assert blocker.services == {TTL}
+    table.table.alter(partition__expiration_strategy="values-time")
+    table.clock.advance(1000 * DAY)
+    assert table.due(TTL) == 0  # its values tell no time
 
 
 def test_a_table_with_partitions_in_a_metastore_keeps_them(made: Made) -> None:

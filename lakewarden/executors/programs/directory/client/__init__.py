@@ -1,1 +1,0 @@
-"""Spark, as directories need it."""
