@@ -66,11 +66,11 @@ class Container:
         if size:
             yield from _decoded(b"".join(gathered))
 
-    def record(self, *, most: int = LARGEST) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Return the only record. Raises DamagedError, also if there are more records, or none."""
         if sum(records for records, _, _ in self._stored()) != 1:
             raise DamagedError(_ENDS)
-        return next(self.records(most=most))
+        return next(self.records())
 
     def _blocks(self, most: int) -> Iterator[tuple[int, bytes]]:
         """Yield how many records each block has, and its inflated content."""

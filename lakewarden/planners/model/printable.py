@@ -30,24 +30,24 @@ def printable(text: str, *, most: int = LONGEST, lines: bool = False) -> str:
     return head if len(text) <= most else f"{head}... ({len(text) - most} more)"
 
 
-def printable_values(value: Any, *, most: int = LONGEST, lines: bool = True) -> Any:
+def printable_values(value: Any, *, lines: bool = True) -> Any:
     """Return a JSON value with every text in it printable, also its keys. Other values stay as they are."""
-    return _printable(value, most, lines, _DEEPEST)
+    return _printable(value, lines, _DEEPEST)
 
 
-def _printable(value: Any, most: int, lines: bool, levels: int) -> Any:  # noqa: FBT001
+def _printable(value: Any, lines: bool, levels: int) -> Any:  # noqa: FBT001
     if isinstance(value, str):
-        return printable(value, most=most, lines=lines)
+        return printable(value, lines=lines)
     if not isinstance(value, Mapping | list | tuple):
         return value
     if not levels:
         return "..."
     if isinstance(value, Mapping):
         return {
-            printable(key, most=most) if isinstance(key, str) else key: _printable(member, most, lines, levels - 1)
+            printable(key) if isinstance(key, str) else key: _printable(member, lines, levels - 1)
             for key, member in value.items()
         }
-    return [_printable(member, most, lines, levels - 1) for member in value]
+    return [_printable(member, lines, levels - 1) for member in value]
 
 
 def _escaped(character: str) -> str:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakewarden.planners.ports import MOST_ENTRIES, ConditionalWrites, FileEntry, Storage
-from lakewarden.planners.storage.hadoop_defaults import default_host
-from lakewarden.planners.storage.locations import HDFS, canonical_scheme, is_in_catalog, path_without_host
+from lakewarden.planners.storage.locations import HDFS, canonical_scheme, default_host, is_in_catalog, path_without_host
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _LOCAL = ("file", "local")

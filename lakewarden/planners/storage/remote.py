@@ -22,9 +22,7 @@ _VERSION_KEYS = ("ETag", "etag")
 class FsspecStorage:
     """Object stores and network file systems, through fsspec's driver for their scheme.
 
-    Stores have no times of folders. So a stamp is a digest of one listing: names, sizes, times and versions. It misses
-    nothing that a listing shows. A store does not know empty folders. A folder without entries counts as missing, even
-    if an empty object marks it.
+    As of `ObjectStorage`, a stamp is a digest of one listing, and a folder without entries counts as missing.
     """
 
     def __init__(self, open_driver: Callable[[], Any], *, timeout: timedelta | None = None) -> None:
