@@ -70,25 +70,17 @@ def test_reasons_that_differ_in_their_numbers_are_one_need() -> None:
 
 
 def test_a_waiting_approval_comes_first_then_what_concerns_the_most_tables() -> None:
-    """Each kind of need is named."""
+    """Each kind of need is named. A service is blocked because it waits, and is not named twice. What is not due needs
+    nobody.
+    """
     found = _needs(
         _status("a", failure="the bucket does not answer"),
         _status("b", decisions=_blocked("x")),
         _status("c", decisions=_blocked("x")),
-        _status("d", approvals=(Service.TTL,)),
+        _status("d", approvals=(Service.CLEAN,), decisions=_blocked("would delete too much")),
+        _status("e", decisions={Service.CLEAN: NotDue(reason="1 of 10 commits")}),
     )
     assert [need.kind for need in found] == ["waits for approval", "clean is blocked", "cannot be observed"]
-
-
-def test_what_is_not_due_needs_nobody() -> None:
-    """It is how a table should be."""
-    assert not _needs(_status("a", decisions={Service.CLEAN: NotDue(reason="1 of 10 commits")}))
-
-
-def test_a_service_that_waits_for_approval_is_not_named_twice() -> None:
-    """It is blocked because it waits."""
-    waiting = _status("a", approvals=(Service.CLEAN,), decisions=_blocked("would delete too much"))
-    assert [need.kind for need in _needs(waiting)] == ["waits for approval"]
 
 
 _STATUSES = st.lists(

@@ -22,7 +22,7 @@ def test_a_table_is_explained_by_what_was_really_decided(served: ServedDaemon) -
 
 
 def test_the_last_run_and_how_it_ended_are_part_of_the_explanation(served: ServedDaemon) -> None:
-    """A run that has ended is found again with its outcome and its figures."""
+    """A run that has ended is found again with its outcome and its figures. Writers read how long it held the lock."""
     served.api.post("/v1/tables/trips/services/compaction/runs").raise_for_status()
     served.moments.ending()
 
@@ -31,6 +31,7 @@ def test_the_last_run_and_how_it_ended_are_part_of_the_explanation(served: Serve
     last = answer["services"]["compaction"]["last_run"]
     assert (last["state"], last["outcome"]) == ("SUCCEEDED", "completed")
     assert last["figures"]["commit_seconds"] >= 0
+    assert served.api.get("/v1/tables/trips/writer-options").json()["worst_lock_hold_seconds"] >= 0
 
 
 def test_writers_are_told_where_to_announce_their_commits(served: ServedDaemon) -> None:
@@ -45,14 +46,6 @@ def test_writers_are_told_where_to_announce_their_commits(served: ServedDaemon) 
         "shared": False,
         "optional": False,
     }
-
-
-def test_the_longest_hold_of_the_lock_comes_from_the_runs_that_were_measured(served: ServedDaemon) -> None:
-    """After a run there is a figure to wait by."""
-    served.api.post("/v1/tables/trips/services/compaction/runs").raise_for_status()
-    served.moments.ending()
-
-    assert served.api.get("/v1/tables/trips/writer-options").json()["worst_lock_hold_seconds"] >= 0
 
 
 def test_an_unknown_engine_is_refused(served: ServedDaemon) -> None:
