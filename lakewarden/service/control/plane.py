@@ -200,7 +200,7 @@ class ControlPlane:
         """Return the deletions beyond a budget that wait, and those that were approved. Raises TemporaryError as `runs`
         does.
         """
-        return self._store.approvals()
+        return self._store.rows(ApprovalRow)
 
     def drain(self, *, caller: Caller = LOCAL) -> bool:
         """End this daemon: it starts nothing more, and active runs may go on for `daemon.drain`.

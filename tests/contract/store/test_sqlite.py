@@ -111,7 +111,7 @@ def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
     run = store.take_lease(store.request(a_run("r1")).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
     store.decided([decision])
     store.pause(None, reason="maintenance", at=NOW)
-    store.keep_approval(question)
+    store.keep_row(question)
     store.close()
 
     store = open_sqlite(path)
@@ -120,7 +120,7 @@ def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
     assert store.epoch(identity=run.identity, service=run.service) == 1
     assert store.decisions(TableId("trips")) == [decision]
     assert store.pauses() == {None: "maintenance"}
-    assert store.approvals() == [question]
+    assert store.rows(ApprovalRow) == [question]
     store.close()
 
 

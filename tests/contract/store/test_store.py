@@ -62,7 +62,7 @@ def note(store: Store, table: TableId) -> None:
         decided_at=NOW - MONTH,
     )
     store.decided([decision])
-    store.keep_service_state(ServiceStateRow(table=table, service=service, strikes=1))
+    store.keep_row(ServiceStateRow(table=table, service=service, strikes=1))
     approval = ApprovalRow(
         table=table,
         service=service,
@@ -73,11 +73,11 @@ def note(store: Store, table: TableId) -> None:
         partitions=0,
         asked_at=NOW,
     )
-    store.keep_approval(approval)
-    store.keep_rewrite(RewriteRow(table=table, service=service, identity="", mark="1-1", asked_by="ada", asked_at=NOW))
-    store.keep_lock_proof(a_lock_proof(table))
-    store.keep_writer_signs(WriterSignsRow(table=table, hook_at=NOW))
-    store.keep_folder(FolderRow(table=table, location=f"catalog://lake/db.{table}", folder="f00d"))
+    store.keep_row(approval)
+    store.keep_row(RewriteRow(table=table, service=service, identity="", mark="1-1", asked_by="ada", asked_at=NOW))
+    store.keep_row(a_lock_proof(table))
+    store.keep_row(WriterSignsRow(table=table, hook_at=NOW))
+    store.keep_row(FolderRow(table=table, location=f"catalog://lake/db.{table}", folder="f00d"))
     store.pause(table, reason="migration", at=NOW)
 
 
@@ -86,11 +86,11 @@ def test_the_tables_in_one_folder_are_found_by_the_last_folder_of_each(store: St
     one = FolderRow(table=TableId("one"), location="catalog://lake/db.one", folder="a")
     two = replace(one, table=TableId("two"), location="catalog://lake/db.two")
     for row in (one, two, replace(two, folder="b")):
-        store.keep_folder(row)
+        store.keep_row(row)
 
-    assert store.folders(folder="a") == [one]
-    assert store.folders(folder="c") == []
-    assert {row.table: row.folder for row in store.folders()} == {"one": "a", "two": "b"}
+    assert store.tables_in("a") == [one]
+    assert store.tables_in("c") == []
+    assert {row.table: row.folder for row in store.rows(FolderRow)} == {"one": "a", "two": "b"}
 
 
 def a_lock_proof(table: TableId) -> LockProofRow:
@@ -114,10 +114,12 @@ def noted(store: Store) -> set[str]:
         for table in ("trips", "gone", "half-way", "elsewhere", "in a catalog", "of an older release")
         if store.decisions(TableId(table))
     }
-    assert decided == {row.table for row in store.service_states()} == {row.table for row in store.approvals()}
-    assert decided == {row.table for row in store.writer_signs()}
-    assert decided == {row.table for row in store.folders()}
-    assert decided == {row.table for row in store.lock_proofs()} == {row.table for row in store.rewrites()}
+    assert (
+        decided == {row.table for row in store.rows(ServiceStateRow)} == {row.table for row in store.rows(ApprovalRow)}
+    )
+    assert decided == {row.table for row in store.rows(WriterSignsRow)}
+    assert decided == {row.table for row in store.rows(FolderRow)}
+    assert decided == {row.table for row in store.rows(LockProofRow)} == {row.table for row in store.rows(RewriteRow)}
     return decided
 
 
@@ -624,16 +626,16 @@ def test_a_question_for_approval_is_kept_until_it_is_forgotten(store: Store) -> 
     """There is one for each service of a table. It replaces the one before, with its answer."""
     answered = replace(QUESTION, approved_by="ada", approved_at=NOW + HOUR)
     other = replace(QUESTION, service=Service.ARCHIVE, instant=None, files_in_table=None)
-    store.keep_approval(QUESTION)
-    store.keep_approval(other)
-    assert set(store.approvals()) == {QUESTION, other}
+    store.keep_row(QUESTION)
+    store.keep_row(other)
+    assert set(store.rows(ApprovalRow)) == {QUESTION, other}
 
-    store.keep_approval(answered)
-    assert set(store.approvals()) == {answered, other}
+    store.keep_row(answered)
+    assert set(store.rows(ApprovalRow)) == {answered, other}
 
-    store.forget_approval(TableId("trips"), Service.CLEAN)
-    store.forget_approval(TableId("nowhere"), Service.CLEAN)
-    assert set(store.approvals()) == {other}
+    store.forget_row(ApprovalRow, TableId("trips"), Service.CLEAN)
+    store.forget_row(ApprovalRow, TableId("nowhere"), Service.CLEAN)
+    assert set(store.rows(ApprovalRow)) == {other}
 
 
 # -- rewrites of all files
@@ -651,16 +653,16 @@ ALL_FILES = RewriteRow(
 def test_a_rewrite_of_all_files_is_kept_until_it_ends(store: Store) -> None:
     """There is one for each service of a table. It replaces the one before."""
     other, later = replace(ALL_FILES, service=Service.CLUSTERING), replace(ALL_FILES, mark="9-4713")
-    store.keep_rewrite(ALL_FILES)
-    store.keep_rewrite(other)
-    assert set(store.rewrites()) == {ALL_FILES, other}
+    store.keep_row(ALL_FILES)
+    store.keep_row(other)
+    assert set(store.rows(RewriteRow)) == {ALL_FILES, other}
 
-    store.keep_rewrite(later)
-    assert set(store.rewrites()) == {later, other}
+    store.keep_row(later)
+    assert set(store.rows(RewriteRow)) == {later, other}
 
-    store.forget_rewrite(TableId("trips"), Service.COMPACTION)
-    store.forget_rewrite(TableId("nowhere"), Service.COMPACTION)
-    assert set(store.rewrites()) == {other}
+    store.forget_row(RewriteRow, TableId("trips"), Service.COMPACTION)
+    store.forget_row(RewriteRow, TableId("nowhere"), Service.COMPACTION)
+    assert set(store.rows(RewriteRow)) == {other}
 
 
 def test_a_run_keeps_what_it_was_asked_for(store: Store) -> None:
@@ -680,12 +682,12 @@ def test_what_was_seen_of_a_lock_is_kept_in_place_of_what_was_seen_before(store:
     known, other = a_lock_proof(TableId("trips")), a_lock_proof(TableId("orders"))
     unknown = replace(known, verdict="not yet known", without=None, seen_at=None, several=False, witnessed=0)
 
-    store.keep_lock_proof(unknown)
-    store.keep_lock_proof(other)
-    assert {row.table: row for row in store.lock_proofs()} == {known.table: unknown, other.table: other}
+    store.keep_row(unknown)
+    store.keep_row(other)
+    assert {row.table: row for row in store.rows(LockProofRow)} == {known.table: unknown, other.table: other}
 
-    store.keep_lock_proof(known)
-    assert {row.table: row for row in store.lock_proofs()} == {known.table: known, other.table: other}
+    store.keep_row(known)
+    assert {row.table: row for row in store.rows(LockProofRow)} == {known.table: known, other.table: other}
 
 
 # -- the states of services
@@ -711,11 +713,11 @@ def test_a_standing_is_kept_until_it_is_forgotten(store: Store) -> None:
         smaller_reason="run 7 had 2 TiB to rewrite",
     )
     other = ServiceStateRow(table=TableId("trips"), service=Service.CLEAN)
-    store.keep_service_state(replace(struck, strikes=2, suspect=False))
-    store.keep_service_state(struck)
-    store.keep_service_state(other)
-    assert set(store.service_states()) == {struck, other}
+    store.keep_row(replace(struck, strikes=2, suspect=False))
+    store.keep_row(struck)
+    store.keep_row(other)
+    assert set(store.rows(ServiceStateRow)) == {struck, other}
 
-    store.forget_service_state(TableId("trips"), Service.COMPACTION)
-    store.forget_service_state(TableId("nowhere"), Service.CLEAN)
-    assert set(store.service_states()) == {other}
+    store.forget_row(ServiceStateRow, TableId("trips"), Service.COMPACTION)
+    store.forget_row(ServiceStateRow, TableId("nowhere"), Service.CLEAN)
+    assert set(store.rows(ServiceStateRow)) == {other}

@@ -20,6 +20,7 @@ from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.rules.settle import Consequence, Settlement
 from lakewarden.service.state.service_states import LONGEST_REST, STRIKES, Retries, ServiceStates
+from lakewarden.service.store.sql.notes import Row
 from tests.support.store.memory_store import MemoryStore
 from tests.support.values import NOW, a_view, an_instant
 
@@ -282,7 +283,7 @@ def test_a_success_is_forgotten_in_the_store_too() -> None:
 
     scene.ended(Consequence.NONE)
 
-    assert scene.store.service_states() == []
+    assert scene.store.rows(ServiceStateRow) == []
 
 
 def test_resuming_a_table_clears_what_another_replica_keeps_of_it() -> None:
@@ -319,13 +320,13 @@ class CountingStore(MemoryStore):
         self.writes = 0
         self.away = False
 
-    def keep_service_state(self, row: ServiceStateRow) -> None:
+    def keep_row(self, row: Row) -> None:
         self._count()
-        super().keep_service_state(row)
+        super().keep_row(row)
 
-    def forget_service_state(self, table: TableId, service: Service) -> None:
+    def forget_row(self, kind: type[Row], table: TableId, service: Service) -> None:
         self._count()
-        super().forget_service_state(table, service)
+        super().forget_row(kind, table, service)
 
     def _count(self) -> None:
         if self.away:

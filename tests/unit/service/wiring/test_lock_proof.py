@@ -16,6 +16,7 @@ from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.proof import LockReading, LockSample
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
+from lakewarden.service.model.rows import LockProofRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.reporting.explain.assembly import explain
 from lakewarden.service.reporting.explain.text import written_out
@@ -175,7 +176,7 @@ def test_a_table_at_rest_whose_lock_was_taken_for_each_commit_need_not_wait(tmp_
     harness.clock.advance(LIVE_FOR + timedelta(minutes=1))
 
     harness.until(lambda: RunState.SUCCEEDED in harness.states())
-    (row,) = harness.store.lock_proofs()
+    (row,) = harness.store.rows(LockProofRow)
     assert (row.verdict, row.witnessed) == ("proved", 0)
 
 
@@ -211,7 +212,7 @@ def test_another_replica_goes_on_with_what_this_one_has_learned(tmp_path: Path, 
     harness = make_harness(tmp_path, lock)
     commit(harness, None)
     commit(harness, None)
-    (row,) = harness.store.lock_proofs()
+    (row,) = harness.store.rows(LockProofRow)
     assert row.verdict == "disproved"
     other: Callable[[], None] = harness.compose  # another life: it knows the store alone
     other()

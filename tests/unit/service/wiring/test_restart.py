@@ -16,7 +16,7 @@ from lakewarden.planners.model.instant import RunId, Service, State, Step
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.rows import DecisionRow
+from lakewarden.service.model.rows import DecisionRow, ServiceStateRow
 from lakewarden.service.model.run import Run, RunState, SupersededError
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness, HoldingPool, prepare
 from tests.support.pool.poison import a_dead_process
@@ -377,7 +377,7 @@ def test_a_run_that_was_claimed_and_given_to_nobody_is_settled_at_once(harness: 
     harness.compose()
 
     assert state_of(harness, run) is RunState.CANCELLED
-    assert harness.store.service_states() == []
+    assert harness.store.rows(ServiceStateRow) == []
 
 
 def test_a_timeline_that_cannot_be_read_is_waited_for_and_then_believed(harness: KillableHarness) -> None:

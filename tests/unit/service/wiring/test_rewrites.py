@@ -9,6 +9,7 @@ from typing import TypeVar
 from lakewarden.planners.model.decision import Blocked, DoesNotApply, NotDue, WouldRun
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.commands import RunGiven
+from lakewarden.service.model.rows import RewriteRow
 from lakewarden.service.model.run import RunState
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness
 
@@ -114,7 +115,7 @@ def test_a_service_that_cannot_rewrite_all_is_named(tmp_path: Path) -> None:
 
     assert isinstance(answer, Blocked)
     assert answer.reason == "the clean of a table of format fake cannot rewrite all files"
-    assert harness.store.rewrites() == []
+    assert harness.store.rows(RewriteRow) == []
 
 
 def test_a_block_is_not_skipped_and_keeps_no_request(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_block_is_not_skipped_and_keeps_no_request(tmp_path: Path) -> None:
     answered(harness, harness.status.commands.pause(TRIPS, reason="hands off"))
 
     assert ask(harness) == Blocked(reason="paused: hands off", remedy="resume it")
-    assert harness.store.rewrites() == []
+    assert harness.store.rows(RewriteRow) == []
 
 
 def test_a_rewrite_that_is_withdrawn_begins_no_further_run(tmp_path: Path) -> None:

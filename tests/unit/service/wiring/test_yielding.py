@@ -116,7 +116,7 @@ def test_a_clustering_that_has_rewritten_nothing_lets_a_compaction_go_first(tmp_
     compaction = {Service.COMPACTION: Policy(trigger=NumCommits(at_least=4))}
     clock = HarnessClock()
     store = MemoryStore(clock=clock)
-    store.keep_service_state(ServiceStateRow(table=TRIPS, service=Service.COMPACTION, tries=yielded))
+    store.keep_row(ServiceStateRow(table=TRIPS, service=Service.COMPACTION, tries=yielded))
     harness = DaemonHarness(tmp_path, policies={**CLUSTER, **compaction}, clock=clock, store=store)
     prepare(harness.lake)
     harness.until_executing(Step.PLAN, Service.CLUSTERING)
