@@ -205,7 +205,7 @@ class PermitQueue:
         if context is None:
             return  # its table is being read, and that ends within a bounded time
         permit = judge(PermitRequest(run=run, step=request.step, plan=request.plan, waited=waited), context)
-        if isinstance(permit, Granted) and not self._permit_contexts.were_read(run, since=request.mark):
+        if isinstance(permit, Granted) and not self._observations.read_since(run.table, request.mark):
             self._open[run.id] = replace(self._again(request, rest=0.0), anew=True)  # only time has changed the answer
             return
         match permit:

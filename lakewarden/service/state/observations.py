@@ -113,7 +113,7 @@ class Observations:
         return self._found_since(table, mark, anew=anew)
 
     def read_since(self, table: TableId, mark: int) -> bool:
-        """Whether the kept observation of a table was read since `mark`."""
+        """Whether the kept observation of a table was read since `mark`. A confirmation by its token does not count."""
         seen = self._seen.get(table)
         return seen is not None and seen.ticket is not None and seen.ticket >= mark
 

@@ -28,8 +28,8 @@ _kept = schema.decisions.c
 _DECISIONS = sa.select(schema.decisions).where(_kept.table_id == sa.bindparam("table")).order_by(_kept.service)
 
 Row = ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | WriterSignsRow | FolderRow
-_R = TypeVar("_R", ServiceStateRow, ApprovalRow, RewriteRow, LockProofRow, WriterSignsRow, FolderRow)
-_TABLES: Mapping[type[Row], sa.Table] = {
+_R = TypeVar("_R", bound=Row)
+_TABLES: Mapping[type, sa.Table] = {
     ServiceStateRow: schema.service_states,
     ApprovalRow: schema.approvals,
     RewriteRow: schema.rewrites,

@@ -7,8 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from lakewarden.executors.contract import Failed, FailureKind, Outcome, Yielded
 from lakewarden.planners.model.instant import Fate, Service, Step
 from lakewarden.planners.model.table import TableId
@@ -196,19 +194,3 @@ def test_a_suspect_whose_worker_lives_to_tell_of_a_failure_is_cleared() -> None:
 
     end(failure, executing)
     assert not service_states.last_runs().suspects
-
-
-@pytest.mark.parametrize("deaths", [1, 2])
-def test_a_table_that_dies_alone_is_struck_for_each_death(tmp_path: Path, deaths: int) -> None:
-    """With nobody beside it, nobody else can have been it."""
-    harness = DaemonHarness(tmp_path)
-    pool = PoisonedPool(slots=4, clock=harness.clock, poisoned=[TRIPS])
-    harness.compose(pool)
-    harness.write(3)
-
-    harness.until(lambda: pool.deaths == deaths)
-    harness.turn()
-
-    against = service_state(harness, TRIPS)
-    assert against is not None
-    assert (against.strikes, against.suspect) == (deaths, False)
