@@ -90,8 +90,8 @@ def _keep_history(data: Path, names: Sequence[str]) -> None:
     kept = open_store(DatabaseSettings(), data_dir=data)
     now = datetime.now(UTC)
     for name in map(TableId, names):
-        kept.keep_service_state(ServiceStateRow(table=name, service=Service.CLEAN, idle_after="1", idle_at=now))
-        kept.keep_service_state(ServiceStateRow(table=name, service=Service.COMPACTION, tries=1, strikes=1))
+        kept.keep_row(ServiceStateRow(table=name, service=Service.CLEAN, idle_after="1", idle_at=now))
+        kept.keep_row(ServiceStateRow(table=name, service=Service.COMPACTION, tries=1, strikes=1))
     kept.close()
 
 

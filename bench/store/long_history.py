@@ -110,7 +110,7 @@ def _longest_write(store: Store, meanwhile: Callable[[], None]) -> float:
         while not over.wait(0.01):
             begun = time.perf_counter()
             service_state = ServiceStateRow(table=TableId("table-7"), service=Service.CLEAN, strikes=len(waits))
-            store.keep_service_state(service_state)
+            store.keep_row(service_state)
             waits.append((time.perf_counter() - begun) * 1000)
 
     writer = threading.Thread(target=write)

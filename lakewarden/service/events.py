@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from lakewarden.executors.contract import Permit, Plan
 from lakewarden.planners.model.decision import Decision
@@ -80,92 +81,19 @@ class Listeners(Listener):
     """Passes each event to several listeners, in order."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
-        self._listeners = tuple(listeners)
+        self.listeners = tuple(listeners)
 
-    def decided(self, table: Table, service: Service, decision: Decision) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.decided(table, service, decision)
 
-    def unblocked(self, table: Table, service: Service, decision: Decision) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.unblocked(table, service, decision)
+def _passed_on(event: str) -> Callable[..., None]:
+    def pass_on(listeners: Listeners, *facts: Any, **named: Any) -> None:
+        for listener in listeners.listeners:
+            getattr(listener, event)(*facts, **named)
 
-    def requested(self, run: Run) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.requested(run)
+    return pass_on
 
-    def started(self, run: Run) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.started(run)
 
-    def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.permit(run, step, permit, waited)
-
-    def ended(self, run: Run) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.ended(run)
-
-    def poll_failed(self, table: Table, reason: str) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.poll_failed(table, reason)
-
-    def discovered(self, source: str, listing: FoundTables) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.discovered(source, listing)
-
-    def discovery_failed(self, source: str, reason: str) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.discovery_failed(source, reason)
-
-    def warned(self, table: Table, warning: str) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.warned(table, warning)
-
-    def writer_failed(self, table: Table, blamed: Blamed) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.writer_failed(table, blamed)
-
-    def approved(self, table: TableId, service: Service, deletion: Plan, by: str) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.approved(table, service, deletion, by)
-
-    def joined(self, replica: ReplicaId) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.joined(replica)
-
-    def renewal_failed(self, reason: str) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.renewal_failed(reason)
-
-    def lease_lost(self, reason: str) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.lease_lost(reason)
-
-    def adopted(self, run: Run) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.adopted(run)
-
-    def rejected(self, run: Run, reason: str) -> None:
-        """Pass it on."""
-        for listener in self._listeners:
-            listener.rejected(run, reason)
+for EVENT in [name for name in vars(Listener) if not name.startswith("_")]:
+    setattr(Listeners, EVENT, _passed_on(EVENT))
 
 
 # Log lines that others can cause without end are logged a few times a minute, and counted.

@@ -28,7 +28,7 @@ from lakewarden.service.model.access import (
     new_key,
     new_key_id,
 )
-from lakewarden.service.state.api_keys import PUBLIC_KEYS, usable
+from lakewarden.service.state.api_keys import usable
 from lakewarden.service.store.opening import open_store
 from lakewarden.service.store.sql.store import Store
 
@@ -153,7 +153,7 @@ def _state_of(key: KeySettings, seen: set[str]) -> str:
     except PermanentError:
         return "missing"
     try:
-        digest = usable(secret, public=PUBLIC_KEYS)
+        digest = usable(secret)
     except PermanentError:
         return "refused"
     if digest in seen:

@@ -158,7 +158,11 @@ class Assembly:
         catalog = None
         if location is not None and table_format is not None and is_in_catalog(location):
             location = self._answered_by_name(location, at)
-            catalog = None if location is None else self._catalog_of(location, table_format, (*at, "path"))
+            catalog = (
+                None
+                if location is None
+                else self._known_catalog(named_in_catalog(location)[0], table_format, (*at, "path"))
+            )
             location = None if catalog is None else location
         if table_format is None or location is None:
             return None
@@ -309,9 +313,6 @@ class Assembly:
         """Return the only format with tables that are found by a pattern of paths. None if there are several."""
         able = [table_format.name for table_format in self._formats.values() if _lists_paths(table_format, match)]
         return able[0] if len(able) == 1 else None
-
-    def _catalog_of(self, location: str, table_format: TableFormat, at: KeyPath) -> ConfiguredCatalog | None:
-        return self._known_catalog(named_in_catalog(location)[0], table_format, at)
 
     def _answered_by_name(self, location: str, at: KeyPath) -> str | None:
         """Return the location. Return None, with a problem, if tables of the format are known by their paths."""

@@ -381,17 +381,12 @@ def _missing_tables(subject: Subject) -> Iterator[Problem]:
             yield _warning(("tables", number, "format"), f"{table.format}: {why}")
 
 
-_WITHOUT: Mapping[str | int, str] = {
-    "access": "its requests are refused",
-}
-"""What a missing secret means, by the group that needs it."""
-
-
 def _missing_secrets(subject: Subject) -> Iterator[Problem]:
     for at, secret in secrets_of(subject.settings, subject.catalogs).items():
         reason = subject.facts.secrets.get(secret, "a secret is missing: its file does not answer")
         if reason is not None:
-            yield _warning(at, f"{reason}; {_WITHOUT.get(at[0], 'the tables that need it fail')} until it is there")
+            means = "its requests are refused" if at[0] == "access" else "the tables that need it fail"
+            yield _warning(at, f"{reason}; {means} until it is there")
 
 
 def _unused(subject: Subject) -> Iterator[Problem]:

@@ -86,7 +86,7 @@ def made_of(
         Configuration.model_validate(written), written, base.file, to_serve=False, ask=ask, formats=formats
     )
     for position, number in enumerate(sound, start=len(base.patterns)):
-        wrong[number] = [_below_entry(problem) for problem in problems if _is_of(problem, position)]
+        wrong[number] = [str(replace(problem, at=problem.at[2:])) for problem in problems if _is_of(problem, position)]
     by_id = {table.id: table for table in config.tables}
     tables = [None if reasons else _registered(by_id, entry) for entry, reasons in zip(entries, wrong, strict=True)]
     return Made(tables=tables, problems=wrong, spark=config.settings.spark)
@@ -114,7 +114,7 @@ def _refused(entry: Mapping[str, Any], base: Base) -> list[str]:
     try:
         settings = TableSettings.model_validate(entry)
     except ValidationError as wrong:
-        return [_text(problem) for problem in problems.problems_of(wrong, TableSettings, raw=entry)]
+        return [str(problem) for problem in problems.problems_of(wrong, TableSettings, raw=entry)]
     try:
         reason = outside(spelled_location(settings.path or ""), base.roots)
     except PermanentError as unusable:
@@ -136,14 +136,6 @@ def _service_keys(entry: Mapping[str, Any]) -> Sequence[str]:
 
 def _is_of(problem: Problem, position: int) -> bool:
     return problem.weight is Weight.ERROR and problem.at[:2] == ("tables", position)
-
-
-def _below_entry(problem: Problem) -> str:
-    return _text(replace(problem, at=problem.at[2:]))
-
-
-def _text(problem: Problem) -> str:
-    return str(problem)
 
 
 def _registered(tables: Mapping[TableId, Table], entry: Mapping[str, Any]) -> Table | None:

@@ -222,15 +222,11 @@ class Configuration(Settings):
     traces: TraceSettings = TraceSettings()
     """Traces of the runs, for an OpenTelemetry collector."""
 
-    """Messages to a webhook about what needs an operator."""
-
     access: AccessSettings = AccessSettings()
     """The callers of the API and the hooks, and their roles."""
 
     database: DatabaseSettings = DatabaseSettings()
     """The database of runs, leases and decisions."""
-
-    """How tables are taken over in waves."""
 
     history: HistorySettings = HistorySettings()
     """What was decided, what had piled up, and the logs of runs."""

@@ -15,11 +15,11 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import HearsOfFolders
 from lakewarden.service.control.command_queue import CommandQueue
 from lakewarden.service.control.commands import Commands
+from lakewarden.service.control.discovery import Discovery
 from lakewarden.service.control.loop import ControlLoop
 from lakewarden.service.control.membership import Membership
 from lakewarden.service.control.table_statuses import TableStatus, TableStatuses
 from lakewarden.service.model.access import LOCAL, Act, ActKind, Caller
-from lakewarden.service.model.found import Discoveries
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import Run, RunState
@@ -83,7 +83,7 @@ class ControlPlane:
         commands: Commands,
         queue: CommandQueue,
         shutdown: Shutdown,
-        discovery: Discoveries,
+        discovery: Discovery,
     ) -> None:
         self.discovery = discovery
         self.commands = commands
@@ -199,7 +199,7 @@ class ControlPlane:
         """Return the deletions beyond a budget that wait, and those that were approved. Raises TemporaryError as `runs`
         does.
         """
-        return self._store.approvals()
+        return self._store.rows(ApprovalRow)
 
     def drain(self, *, caller: Caller = LOCAL) -> bool:
         """End this daemon: it starts nothing more, and active runs may go on for `daemon.drain`.

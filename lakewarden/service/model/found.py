@@ -63,15 +63,3 @@ class SourceStatus:
     tables: Sequence[TableId] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     unlisted: Mapping[str, str] = field(default_factory=dict)
-
-
-class Discoveries(Protocol):
-    """What discovery has found. For any thread."""
-
-    def sources(self) -> Sequence[SourceStatus]:
-        """Return every source with its last answer, in the order of the configuration."""
-        ...
-
-    def list_again(self) -> None:
-        """Have every source listed now."""
-        ...

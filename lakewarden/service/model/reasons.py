@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lakewarden.planners.model import decision
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Reason:
     """A reason: its `code`, what it means, and what to do about it."""
 
@@ -20,189 +20,185 @@ class Reason:
     cure: str
 
 
-def _reason(code: str, meaning: str, cure: str) -> Reason:
-    return Reason(code=code, meaning=meaning, cure=cure)
-
-
 _NOTHING = "Nothing. It changes by itself."
 
 BLOCKS: tuple[Reason, ...] = (
-    _reason(
+    Reason(
         "observed_only",
         "The mode of the table is `observe`.",
         "Set `mode` to `plan` or `act`.",
     ),
-    _reason("paused", "An operator has paused the table.", "Resume it: `lakewarden tables resume TABLE`."),
-    _reason(
+    Reason("paused", "An operator has paused the table.", "Resume it: `lakewarden tables resume TABLE`."),
+    Reason(
         "quarantined",
         "Runs of the service have failed several times in a row.",
         "Fix the cause that the sentence names. Then release the service: `lakewarden quarantine release`.",
     ),
-    _reason(
+    Reason(
         "proof_missing",
         "The service is due, and the policy of the table asks for a proof that is not complete (`act_when`).",
         "Look at each check, and do what its cure says: `lakewarden doctor TABLE`.",
     ),
-    _reason(
+    Reason(
         "approval_needed",
         "The run would delete more than the deletion budget of the table allows, it is the first clean of the table, "
         "or its policy keeps less than was kept before.",
         "Look at the figures, then approve exactly this deletion: `lakewarden approvals`.",
     ),
-    _reason(
+    Reason(
         "backing_off",
         "The last run failed or was cancelled. The next attempt waits.",
         "Read how the run ended. The service runs again by itself, or at once after `lakewarden quarantine release`.",
     ),
-    _reason(
+    Reason(
         "not_observed",
         "The metadata of the table cannot be read, or its catalog or its store does not answer.",
         "Fix what the sentence names: a file, an address or a login. The table is read again by itself.",
     ),
-    _reason(
+    Reason(
         "metadata_damaged",
         "A part of the metadata cannot be read.",
         "Restore the file that the sentence names.",
     ),
-    _reason(
+    Reason(
         "registered_twice",
         "Two registered tables turned out to lie in one folder, for example two names in catalogs. Neither is served.",
         "Remove one of the two entries. The other one goes on by itself.",
     ),
-    _reason(
+    Reason(
         "instant_in_the_future",
         "A commit is dated in the future. What is planned before that time would sort before it.",
         "Compare the clocks of the writer and the daemon. The services go on at that time.",
     ),
-    _reason("run_active", "A run of the service has not ended.", "Wait for it, or cancel the run."),
-    _reason(
+    Reason("run_active", "A run of the service has not ended.", "Wait for it, or cancel the run."),
+    Reason(
         "guarded_by_heartbeat",
         "Another executor or a write that may be alive holds an instant.",
         "Nothing. It ends with the heartbeat.",
     ),
-    _reason(
+    Reason(
         "plan_of_a_writer",
         "A writer has made the plan, and the policy leaves it to the writer.",
         "Set `schedule: both` if the writers leave execution to Lakewarden.",
     ),
-    _reason(
+    Reason(
         "lock_missing",
         "The options of the table name no lock that the writers share.",
         "Name the lock of the writers in `options.lock`.",
     ),
-    _reason(
+    Reason(
         "lock_not_shared",
         "A commit was made while no writer took the lock that is named.",
         "Give all writers the options of `lakewarden writer-options TABLE`.",
     ),
-    _reason(
+    Reason(
         "lock_not_proved",
         "Nothing has shown yet that the writers take the lock that is named.",
         "Wait for a commit of a writer. If the lock leaves no trace, compare the options. Then set `lock_proof`.",
     ),
-    _reason(
+    Reason(
         "zone_not_proved",
         "The time zone of the timeline is not that of the session workers, or is not known.",
         "Set `options.timeline_timezone` of the table, or `spark.<profile>.timezone`, to the zone of its writers.",
     ),
-    _reason(
+    Reason(
         "pointer_behind",
         "The folder of the table has a version that its catalog, or its hint of the newest version, does not know.",
         "Let one catalog alone have the table, at its newest version. If the pointer was set back on purpose, move the "
         "newer versions away. Correct or delete the hint that the sentence names (`version-hint.text` of a Hadoop "
         "catalog).",
     ),
-    _reason(
+    Reason(
         "shared_folder",
         "The table shares its folder with a table of another format, and is not the one that the other is made from.",
         "Register the source in its place, or give each table a folder of its own. The sentence names both.",
     ),
-    _reason(
+    Reason(
         "moved_or_copied",
         "Files that a service would touch may belong to another table.",
         "Register the table where its writers write, or remove the plans of its original.",
     ),
-    _reason(
+    Reason(
         "writers_do_it",
         "The writers do the work of the service themselves.",
         "Set `write-only=true` on the table and restart its writers, or remove the policy.",
     ),
-    _reason(
+    Reason(
         "writers_do_not_block",
         "The writers commit in a way that the service cannot stand beside.",
         "Change the settings of the writers as the remedy says, or remove the policy.",
     ),
-    _reason(
+    Reason(
         "properties_broken_off",
         "An update of the file with the properties of the table was broken off. Keys or values are missing in it.",
         "Compare it with its backup, and complete it. The sentence names the keys.",
     ),
-    _reason(
+    Reason(
         "index_in_the_way",
         "An index or the metadata table of the table is not complete, or Lakewarden cannot keep it up.",
         "Do what the remedy says: build, drop or repair it.",
     ),
-    _reason(
+    Reason(
         "other_plan_first",
         "Another action on the table has to end first.",
         "Nothing if it ends. Else end it as the remedy says.",
     ),
-    _reason(
+    Reason(
         "reader_not_readable",
         "The position of a declared incremental reader is not known.",
         "Correct `options.readers`, or remove the reader.",
     ),
-    _reason(
+    Reason(
         "doubled_vectors",
         "A data file has two deletion vectors, so no engine can read it.",
         "Replace both by one vector with the rows of both.",
     ),
-    _reason(
+    Reason(
         "deletes_by_dropped_column",
         "Live equality deletes delete by a column that was dropped, so no engine can read the current snapshot.",
         "Have the column again under its field id, rewrite all files, and drop it again, as the sentence says.",
     ),
-    _reason(
+    Reason(
         "order_missing",
         "A clustering has no order to put the rows in.",
         "Set `sort_order` or `zorder` in the options of its clustering policy, or give the table an order.",
     ),
-    _reason(
+    Reason(
         "manifest_list_lost",
         "The manifest list or a manifest of a snapshot is lost or damaged, so it is not known which files it needs.",
         "Restore the file, or expire the snapshot as the sentence says. A clean that expires it needs no help.",
     ),
-    _reason(
+    Reason(
         "files_needed_elsewhere",
         "A property of the table says that something else may need its files.",
         "Remove the policies that delete, or do what the remedy says.",
     ),
-    _reason(
+    Reason(
         "setting_missing",
         "A setting without a default is missing.",
         "Set the setting that the sentence names.",
     ),
-    _reason(
+    Reason(
         "settings_refused",
         "The settings of the service do not fit the table.",
         "Change the setting that the sentence names.",
     ),
-    _reason(
+    Reason(
         "metastore_away",
         "The metastore that the policy needs does not answer.",
         "Start it, or correct `options.metastore`. The other services go on.",
     ),
-    _reason(
+    Reason(
         "unsupported_version",
         "The version of the table does not allow the service.",
         "Upgrade Lakewarden or the table.",
     ),
-    _reason(
+    Reason(
         "unsupported_store",
         "The store or the place of the table does not allow the service.",
         "Use a store that does, or remove the policy.",
     ),
-    _reason(
+    Reason(
         "unsupported_table",
         "The table has a feature that the service does not support.",
         "Remove the policy, or the feature.",
@@ -211,7 +207,7 @@ BLOCKS: tuple[Reason, ...] = (
 """The reasons of `Blocked`."""
 
 NOT_APPLICABLE: tuple[Reason, ...] = (
-    _reason(
+    Reason(
         decision.DoesNotApply.code,
         "The service has nothing to do on a table of this kind.",
         "Nothing. The policy does no harm.",
@@ -220,47 +216,47 @@ NOT_APPLICABLE: tuple[Reason, ...] = (
 """The reasons of `DoesNotApply`."""
 
 WAITS: tuple[Reason, ...] = (
-    _reason("run_active", "A run of the service has not ended.", _NOTHING),
-    _reason(
+    Reason("run_active", "A run of the service has not ended.", _NOTHING),
+    Reason(
         "left_to_its_author",
         "A plan of another author is left to its author.",
         "Nothing. `grace` and `schedule` of the policy say for how long.",
     ),
-    _reason(
+    Reason(
         "new_settings_wait",
         "The settings of the table have changed by a reload. A run that began with the old ones has not ended.",
         "Nothing. The new settings are in force when the runs of the table have ended.",
     ),
-    _reason("outside_window", "The policy allows the service only in its window.", _NOTHING),
-    _reason(
+    Reason("outside_window", "The policy allows the service only in its window.", _NOTHING),
+    Reason(
         "commit_in_the_future",
         "The newest commit is dated in the future, and a commit with an earlier time would be refused.",
         "Compare the clocks of the writer and the daemon. The service goes on at that time.",
     ),
-    _reason(
+    Reason(
         "writers_first",
         "A commit now could make a writer fail, or keep a branch from becoming main.",
         _NOTHING,
     ),
-    _reason("after_a_run", "The last run has yielded or found nothing to do. The next attempt waits.", _NOTHING),
-    _reason(
+    Reason("after_a_run", "The last run has yielded or found nothing to do. The next attempt waits.", _NOTHING),
+    Reason(
         decision.NOTHING_TO_DO,
         "There is no work for the service now.",
         _NOTHING,
     ),
-    _reason("trigger_not_reached", "The trigger of the policy does not fire yet.", _NOTHING),
+    Reason("trigger_not_reached", "The trigger of the policy does not fire yet.", _NOTHING),
 )
 """The reasons of `NotDue`."""
 
-DUE = _reason(decision.Due.code, "The service is to run now.", "Nothing. It runs when a slot is free.")
+DUE = Reason(decision.Due.code, "The service is to run now.", "Nothing. It runs when a slot is free.")
 
-WOULD_RUN = _reason(
+WOULD_RUN = Reason(
     decision.WouldRun.code,
     "The service is due, and the mode of the table is `plan`. `explain` says what the run would do.",
     "Set `mode` to `act` if it may run.",
 )
 
-OTHER = _reason(
+OTHER = Reason(
     decision.OTHER,
     "A block that has no code of its own, for example settings that the format refuses.",
     "Read the sentence and its remedy.",

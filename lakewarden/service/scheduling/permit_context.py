@@ -98,10 +98,6 @@ class PermitContexts:
             goes_first=self._goes_first(run, view),
         )
 
-    def were_read(self, run: Run, *, since: int) -> bool:
-        """Whether the table of the run was read since that mark. A confirmation by its token does not count."""
-        return self._observations.read_since(run.table, since)
-
     def _held(self, table: Table, run: Run, step: Step) -> str | None:
         """Return a reason to stop that does not come from the metadata of the table, or None."""
         if self._cut_off:

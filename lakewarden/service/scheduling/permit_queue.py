@@ -94,7 +94,7 @@ class PermitQueue:
         limits: Limits,
     ) -> None:
         self._tables = state.tables
-        self._moments = state.moments
+        self._observations = state.observations
         self._active_runs = state.active_runs
         self._permit_contexts = permit_contexts
         self._approvals = state.approvals
@@ -126,7 +126,7 @@ class PermitQueue:
             self._sizes[run.id] = request.plan.bytes
         now = self._clock.monotonic()
         self._open[run.id] = _OpenRequest(
-            step=request.step, plan=request.plan, asked_at=now, mark=self._moments.mark(), marked_at=now
+            step=request.step, plan=request.plan, asked_at=now, mark=self._observations.mark(), marked_at=now
         )
 
     def left(self, run: Run) -> str | None:
@@ -205,7 +205,7 @@ class PermitQueue:
         if context is None:
             return  # its table is being read, and that ends within a bounded time
         permit = judge(PermitRequest(run=run, step=request.step, plan=request.plan, waited=waited), context)
-        if isinstance(permit, Granted) and not self._permit_contexts.were_read(run, since=request.mark):
+        if isinstance(permit, Granted) and not self._observations.read_since(run.table, request.mark):
             self._open[run.id] = replace(self._again(request, rest=0.0), anew=True)  # only time has changed the answer
             return
         match permit:
@@ -237,7 +237,7 @@ class PermitQueue:
     def _again(self, request: _OpenRequest, *, rest: float) -> _OpenRequest:
         """Return the request for its next judgement: after a rest of so many seconds, by what is read from then on."""
         now = self._clock.monotonic()
-        return replace(request, mark=self._moments.mark(), marked_at=now + rest, rests_until=now + rest)
+        return replace(request, mark=self._observations.mark(), marked_at=now + rest, rests_until=now + rest)
 
     def _learn(self, run: Run, request: _OpenRequest, permit: Granted | Refused, context: PermitContext) -> None:
         if request.step is Step.PLAN:

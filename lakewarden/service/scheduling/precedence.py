@@ -7,13 +7,10 @@ from collections.abc import Iterable, Mapping
 from lakewarden.executors.contract import Capacity, Pool
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.services import plan_bytes
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.dispatch import PoolFacts, goes_first, rank_of
-from lakewarden.service.state.active_runs import ActiveRuns
-from lakewarden.service.state.observations import Observations
-from lakewarden.service.state.service_states import ServiceStates
+from lakewarden.service.state.daemon_state import DaemonState
 
 
 class Precedence:
@@ -21,21 +18,12 @@ class Precedence:
     the free slots of the pools.
     """
 
-    def __init__(
-        self,
-        *,
-        tables: Mapping[TableId, Table],
-        pools: Mapping[str, Pool],
-        service_states: ServiceStates,
-        active_runs: ActiveRuns,
-        observations: Observations,
-        clock: Clock,
-    ) -> None:
-        self._tables = tables
+    def __init__(self, *, state: DaemonState, pools: Mapping[str, Pool], clock: Clock) -> None:
+        self._tables = state.tables
         self._pools = pools
-        self._service_states = service_states
-        self._active_runs = active_runs
-        self._observations = observations
+        self._service_states = state.service_states
+        self._active_runs = state.active_runs
+        self._observations = state.observations
         self._clock = clock
 
     def rank(self, run: Run) -> int:

@@ -25,7 +25,6 @@ from lakewarden.planners.model.view import Blocker, TableView
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.model.rows import DecisionRow, RewriteRow
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.rules.settle import completed_by_another
 from lakewarden.service.scheduling.table_proofs import TableProofs
 from lakewarden.service.state.approvals import in_words
@@ -44,7 +43,6 @@ class Requests:
         *,
         resources: Resources,
         state: DaemonState,
-        ownership: Ownership,
         new_id: Callable[[], RunId],
         table_proofs: TableProofs,
     ) -> None:

@@ -8,7 +8,6 @@ from lakewarden.executors.contract import Pool
 from lakewarden.planners.model.proof import Proof
 from lakewarden.planners.model.table import ActWhen, Mode, Table
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.rules.proof import ProofFacts, in_words, missing, proofs
 from lakewarden.service.state.daemon_state import DaemonState, Resources
 
@@ -16,7 +15,7 @@ from lakewarden.service.state.daemon_state import DaemonState, Resources
 class TableProofs:
     """Judges tables. Any thread may call it."""
 
-    def __init__(self, *, resources: Resources, state: DaemonState, ownership: Ownership) -> None:
+    def __init__(self, *, resources: Resources, state: DaemonState) -> None:
         self._formats = resources.formats
         self._pools = resources.pools
         self._clock = resources.clock

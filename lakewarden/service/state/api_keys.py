@@ -39,14 +39,11 @@ class ApiKeys:
     If the store does not answer, the keys that were read last go on to count.
     """
 
-    def __init__(
-        self, *, store: Store, clock: Clock, configured: Collection[KeySettings] = (), refused: Collection[str] = ()
-    ) -> None:
-        """`refused` are public keys. They never count. Raises TemporaryError if the store is away."""
+    def __init__(self, *, store: Store, clock: Clock, configured: Collection[KeySettings] = ()) -> None:
+        """Read the keys. Raises TemporaryError if the store is away."""
         self._store = store
         self._clock = clock
         self._configured = tuple(configured)
-        self._refused = frozenset(refused)
         self._wrong: dict[int, str] = {}
         self._stored: Mapping[str, KeyRow] = {}
         self._secrets: Mapping[str, Caller] = {}
@@ -96,7 +93,7 @@ class ApiKeys:
         callers: dict[str, Caller] = {}
         for number, settings in enumerate(self._configured):
             try:
-                digest = usable(settings.key.value(), public=self._refused)
+                digest = usable(settings.key.value())
                 if digest in callers:
                     raise PermanentError(f"the key is that of {callers[digest].name}, too: only the first one counts")
             except PermanentError as wrong:
@@ -113,9 +110,9 @@ class ApiKeys:
             log.warning("api_key_refused", name=name, reason=reason)
 
 
-def usable(key: str, *, public: Collection[str]) -> str:
-    """Return the digest of a key of the configuration. Raises PermanentError if it is too short or one of `public`."""
-    if key in public:
+def usable(key: str) -> str:
+    """Return the digest of a key of the configuration. Raises PermanentError if it is too short, or public."""
+    if key in PUBLIC_KEYS:
         raise PermanentError("the key is a public default: set another one")
     if len(key) < SHORTEST_KEY:
         raise PermanentError(f"the key has fewer than {SHORTEST_KEY} characters: set a longer one")

@@ -43,7 +43,7 @@ class Approvals:
 
     def refresh(self) -> None:
         """Read what other replicas have requested and operators have approved. Raises TemporaryError."""
-        self._rows = {(row.table, row.service): row for row in self._store.approvals()}
+        self._rows = {(row.table, row.service): row for row in self._store.rows(ApprovalRow)}
 
     def missing(self, table: Table, run: Run, plan: Plan, view: TableView) -> str | None:
         """Return what of a plan needs an approval, or None if nothing does or it is approved."""
@@ -181,11 +181,11 @@ class Approvals:
         return key in self._deleting
 
     def _keep(self, row: ApprovalRow) -> None:
-        self._store.keep_approval(row)
+        self._store.keep_row(row)
         self._rows[row.table, row.service] = row
 
     def _forget(self, table: TableId, service: Service) -> None:
-        self._store.forget_approval(table, service)
+        self._store.forget_row(ApprovalRow, table, service)
         del self._rows[table, service]
 
 
@@ -253,7 +253,7 @@ class Rewrites:
 
     def refresh(self) -> None:
         """Read what other replicas have been asked for. Raises TemporaryError."""
-        self._rows = {(row.table, row.service): row for row in self._store.rewrites()}
+        self._rows = {(row.table, row.service): row for row in self._store.rows(RewriteRow)}
 
     def of(self, table: Table, service: Service, view: TableView) -> RewriteRow | None:
         """Return the request for a service, or None. A request for a former table with this id does not count."""
@@ -274,7 +274,7 @@ class Rewrites:
     def begin(self, row: RewriteRow) -> None:
         """Keep a request until it ends."""
         if self._rows.get((row.table, row.service)) != row:
-            self._store.keep_rewrite(row)
+            self._store.keep_row(row)
             self._rows[row.table, row.service] = row
 
     def has(self, table: TableId, service: Service) -> bool:
@@ -285,7 +285,7 @@ class Rewrites:
         """Forget a request. Return whether there was one."""
         if not self.has(table, service):
             return False
-        self._store.forget_rewrite(table, service)
+        self._store.forget_row(RewriteRow, table, service)
         del self._rows[table, service]
         return True
 

@@ -19,7 +19,6 @@ from lakewarden.service.state.approvals import Approvals, Rewrites
 from lakewarden.service.state.audit_log import AuditLog
 from lakewarden.service.state.barriers import Barriers
 from lakewarden.service.state.lock_proofs import LockProofs
-from lakewarden.service.state.moments import Moments
 from lakewarden.service.state.observations import Observations
 from lakewarden.service.state.readers.port import TableReaders
 from lakewarden.service.state.readers.threads import PlacedThreads, Threads
@@ -36,7 +35,6 @@ class DaemonState:
     """The registered tables, and what is known about them and their runs."""
 
     tables: TableRegistry
-    moments: Moments
     observations: Observations
     service_states: ServiceStates
     approvals: Approvals

@@ -63,7 +63,7 @@ class LockProofs:
     def refresh(self) -> None:
         """Read what other replicas have learned. Raises TemporaryError."""
         unsaved = {table for table, record in self._records.items() if self._rows.get(table) != _row(table, record)}
-        rows = {row.table: row for row in self._store.lock_proofs()}
+        rows = {row.table: row for row in self._store.rows(LockProofRow)}
         self._rows = rows
         for table in unsaved:
             self._save(table)
@@ -174,7 +174,7 @@ class LockProofs:
         if row == self._rows.get(table):
             return
         try:
-            self._store.keep_lock_proof(row)
+            self._store.keep_row(row)
         except TemporaryError as error:
             log.warning("store_unavailable", error=str(error))
         else:

@@ -15,7 +15,6 @@ from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ObservationRequest, ReadFailure
-from lakewarden.service.state.moments import Moments
 from lakewarden.service.state.readers.port import TableReaders
 
 FULL_EVERY = 360
@@ -58,12 +57,11 @@ class Observations:
     `tell` is called, from any thread, when requests have been answered.
     """
 
-    def __init__(
-        self, *, readers: TableReaders, moments: Moments | None = None, tell: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, *, readers: TableReaders, tell: Callable[[], None] = lambda: None) -> None:
         self._readers = readers
-        self._moments = moments or Moments()
         self._tell = tell
+        self._next_ticket = 1
+        """Tickets give requests and readings an order without a clock. So it is certain which of two came first."""
         self._seen: dict[TableId, _Seen] = {}
         self._in_flight: dict[int, _Seen] = {}
         self._answers: deque[Answers] = deque()
@@ -94,7 +92,7 @@ class Observations:
 
     def mark(self) -> int:
         """Return a mark for now. What `since` returns for it is read from now on."""
-        return self._moments.mark()
+        return self._next_ticket
 
     def since(self, table: Table, mark: int, *, anew: bool = True) -> Observation | None:
         """Return the table as it was read by an observation that was begun since `mark`.
@@ -115,7 +113,7 @@ class Observations:
         return self._found_since(table, mark, anew=anew)
 
     def read_since(self, table: TableId, mark: int) -> bool:
-        """Whether the kept observation of a table was read since `mark`."""
+        """Whether the kept observation of a table was read since `mark`. A confirmation by its token does not count."""
         seen = self._seen.get(table)
         return seen is not None and seen.ticket is not None and seen.ticket >= mark
 
@@ -158,8 +156,9 @@ class Observations:
             return None
         full = seen.since_full >= FULL_EVERY and seen.observation is not None and not seen.observation.view.faults
         seen.since_full = 0 if full or seen.observation is None else seen.since_full + 1
+        ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1
         seen.asked = request = ObservationRequest(
-            ticket=self._moments.next(),
+            ticket=ticket,
             table=seen.table,
             anew=anew,
             full=full,

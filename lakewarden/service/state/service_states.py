@@ -73,7 +73,7 @@ class ServiceStates:
         """Read what other replicas, and operators through them, have changed. Raises TemporaryError."""
         self._save()
         self._pauses = dict(self._store.pauses())
-        self._rows = {(row.table, row.service): row for row in self._store.service_states()}
+        self._rows = {(row.table, row.service): row for row in self._store.rows(ServiceStateRow)}
         for table, service in self._rows:
             self._index(table, service)
 
@@ -199,7 +199,7 @@ class ServiceStates:
         self._pauses.pop(table, None)
         if table is not None:
             for service in Service:
-                self._store.forget_service_state(table, service)
+                self._store.forget_row(ServiceStateRow, table, service)
                 self._rows.pop((table, service), None)
                 self._unsaved.discard((table, service))
 
@@ -216,7 +216,7 @@ class ServiceStates:
 
     def release(self, table: TableId, service: Service) -> None:
         """End the quarantine and the backoff of a service. Raises TemporaryError."""
-        self._store.forget_service_state(table, service)
+        self._store.forget_row(ServiceStateRow, table, service)
         self._rows.pop((table, service), None)
         self._unsaved.discard((table, service))
 
@@ -323,10 +323,10 @@ class ServiceStates:
         for key in sorted(self._unsaved):
             row = self._row(*key)
             if row == ServiceStateRow(table=row.table, service=row.service):
-                self._store.forget_service_state(*key)
+                self._store.forget_row(ServiceStateRow, *key)
                 self._rows.pop(key, None)
             else:
-                self._store.keep_service_state(row)
+                self._store.keep_row(row)
             self._unsaved.discard(key)
 
 

@@ -48,7 +48,7 @@ class TableFolders:
 
     def refresh(self) -> None:
         """Read what other replicas have seen. Raises TemporaryError."""
-        self._take(self._store.folders())
+        self._take(self._store.rows(FolderRow))
 
     def seen(self, table: Table, view: TableView) -> None:
         """Learn from an observation, before anything is decided on the table.
@@ -59,8 +59,8 @@ class TableFolders:
         if view.folder:
             row = FolderRow(table=table.id, location=table.location, folder=_digest(view.folder))
             if self._rows.get(table.id) != row:
-                self._store.keep_folder(row)
-                self._take([*self._store.folders(folder=row.folder), row])
+                self._store.keep_row(row)
+                self._take([*self._store.tables_in(row.folder), row])
         self._looked_at.add(table.id)
 
     def missed(self, table: TableId) -> None:
@@ -214,7 +214,7 @@ class WriterSigns:
 
     def refresh(self) -> None:
         """Read what other replicas have seen. Raises TemporaryError."""
-        kept = {row.table: row for row in self._store.writer_signs()}
+        kept = {row.table: row for row in self._store.rows(WriterSignsRow)}
         self._rows = {**kept, **{table: self._rows[table] for table in self._unsaved}}
         self._save()
 
@@ -251,7 +251,7 @@ class WriterSigns:
 
     def _save(self) -> None:
         for table in sorted(self._unsaved):
-            self._store.keep_writer_signs(self._rows[table])
+            self._store.keep_row(self._rows[table])
             self._unsaved.discard(table)
 
 

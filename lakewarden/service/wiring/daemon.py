@@ -42,137 +42,11 @@ from lakewarden.service.state.audit_log import AuditLog
 from lakewarden.service.state.barriers import Barriers
 from lakewarden.service.state.daemon_state import DaemonState, Resources
 from lakewarden.service.state.lock_proofs import LockProofs
-from lakewarden.service.state.moments import Moments
 from lakewarden.service.state.observations import Observations
 from lakewarden.service.state.readers.port import InlineReaders
 from lakewarden.service.state.service_states import ServiceStates
 from lakewarden.service.state.table_registry import TableRegistry
 from lakewarden.service.state.trust import ForeignServices, KeptByOthers, TableFolders, WriterSigns
-
-# Composes the room `state`.
-
-
-def state_of(tables: Sequence[Table], resources: Resources, *, wake: Callable[[], None]) -> DaemonState:
-    """Return the state of a daemon at its start. `wake` ends the wait of the control thread."""
-    store, clock = resources.store, resources.clock
-    readers = resources.readers or InlineReaders(
-        formats=resources.formats, storage_for=resources.storages.of, clock=clock
-    )
-    moments, active_runs = Moments(), ActiveRuns(store)
-    registry = TableRegistry(tables)
-    return DaemonState(
-        tables=registry,
-        moments=moments,
-        observations=Observations(readers=readers, moments=moments, tell=wake),
-        service_states=ServiceStates(store=store, clock=clock, rng=resources.rng),
-        approvals=Approvals(store=store, clock=clock),
-        rewrites=Rewrites(store=store, clock=clock),
-        active_runs=active_runs,
-        proofs=LockProofs(store=store, active_runs=active_runs, clock=clock),
-        audit_log=AuditLog(store=store, clock=clock),
-        barriers=Barriers(active_runs=active_runs, clock=clock),
-        writer_signs=WriterSigns(store=store, clock=clock),
-        foreign_services=ForeignServices(store=store, clock=clock),
-        kept_by_others=KeptByOthers(store=store),
-        folders=TableFolders(store=store, tables=registry),
-    )
-
-
-# Composes the room `ownership`.
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LeaseTerms:
-    """The terms of the right to act. `alone`: the caller proves that there is no other daemon on the store.
-
-    `unproved` returns why that proof fails now, or None. `url` is where other replicas reach the API.
-    """
-
-    lease: timedelta
-    alone: bool
-    unproved: Callable[[], str | None]
-    url: str
-
-
-def ownership_of(resources: Resources, state: DaemonState, terms: LeaseTerms) -> Ownership:
-    """Return the ownership of a replica that has no lease yet."""
-    store = resources.store
-    replica_lease = ReplicaLease(
-        store=store,
-        pools=resources.pools.values(),
-        clock=resources.clock,
-        listener=resources.listener,
-        lease=terms.lease,
-        alone=terms.alone,
-        url=terms.url,
-        unproved=terms.unproved,
-        new_id=lambda: ReplicaId(f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"),
-    )
-    return Ownership(
-        replica_lease=replica_lease,
-        shares=TableShares(tables=state.tables, store=store, replica_lease=replica_lease),
-        deaths=ExecutorDeaths(clock=resources.clock, threads=resources.threads),
-    )
-
-
-# Composes the room `scheduling`.
-
-
-def scheduling_of(
-    resources: Resources,
-    state: DaemonState,
-    ownership: Ownership,
-    commands: CommandQueue,
-    *,
-    limits: Limits,
-    terms: LeaseTerms,
-) -> SchedulingParts:
-    """Return the scheduling, without runs."""
-    table_proofs = TableProofs(resources=resources, state=state, ownership=ownership)
-    requests = Requests(
-        resources=resources,
-        state=state,
-        ownership=ownership,
-        new_id=lambda: RunId(uuid.uuid4().hex[:16]),
-        table_proofs=table_proofs,
-    )
-    precedence = Precedence(
-        tables=state.tables,
-        pools=resources.pools,
-        service_states=state.service_states,
-        active_runs=state.active_runs,
-        observations=state.observations,
-        clock=resources.clock,
-    )
-    permit_contexts = PermitContexts(
-        resources=resources,
-        state=state,
-        ownership=ownership,
-        precedence=precedence,
-        decisions=requests.decisions,
-        limits=limits,
-    )
-    permit_queue = PermitQueue(resources=resources, state=state, permit_contexts=permit_contexts, limits=limits)
-    runs = RunManager(
-        resources=resources,
-        state=state,
-        ownership=ownership,
-        permit_queue=permit_queue,
-        precedence=precedence,
-        settled=commands.mark_dirty,
-        tell=commands.put,
-        # Runs are adopted only after the end of a timed lease, and then no worker is alive.
-        orphans_live=terms.lease + DYING if terms.alone else timedelta(0),
-    )
-    return SchedulingParts(
-        table_proofs=table_proofs,
-        requests=requests,
-        permit_contexts=permit_contexts,
-        permit_queue=permit_queue,
-        runs=runs,
-        poller=Poller(resources=resources, state=state, replica_lease=ownership.replica_lease, requests=requests),
-    )
-
 
 Offer = Callable[[Sequence[Table], Sequence[Source] | None, Mapping[str, Pool]], None]
 """Hands other tables, other sources (None: the same) and new pools to the control thread."""
@@ -205,20 +79,32 @@ def compose(
 ) -> ComposedDaemon:
     """Compose a daemon from its rooms. Nothing is started.
 
-    `sources` are asked for tables that are not among `tables`. `LeaseTerms` explains the others.
+    `sources` are asked for tables that are not among `tables`. `alone`: the caller proves that there is no other daemon
+    on the store. `unproved` returns why that proof fails now, or None. `url` is where other replicas reach the API.
     """
-    queue = CommandQueue()
-    terms = LeaseTerms(lease=lease, alone=alone, unproved=unproved, url=url)
-    state = state_of(tables, resources, wake=queue.wake)
-    ownership = ownership_of(resources, state, terms)
-    scheduling = scheduling_of(resources, state, ownership, queue, limits=limits or Limits(), terms=terms)
-    membership = Membership(
-        state=state,
-        ownership=ownership,
-        scheduling=scheduling,
+    queue, limits = CommandQueue(), limits or Limits()
+    state = _state(tables, resources, wake=queue.wake)
+    replica_lease = ReplicaLease(
+        store=resources.store,
+        pools=resources.pools.values(),
         clock=resources.clock,
+        listener=resources.listener,
         lease=lease,
         alone=alone,
+        url=url,
+        unproved=unproved,
+        new_id=lambda: ReplicaId(f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"),
+    )
+    ownership = Ownership(
+        replica_lease=replica_lease,
+        shares=TableShares(tables=state.tables, store=resources.store, replica_lease=replica_lease),
+        deaths=ExecutorDeaths(clock=resources.clock, threads=resources.threads),
+    )
+    # Runs are adopted only after the end of a timed lease, and then no worker is alive.
+    orphans_live = lease + DYING if alone else timedelta(0)
+    scheduling = _scheduling(resources, state, ownership, queue, limits=limits, orphans_live=orphans_live)
+    membership = Membership(
+        state=state, ownership=ownership, scheduling=scheduling, clock=resources.clock, lease=lease, alone=alone
     )
     discovery = Discovery(
         listed=tables,
@@ -229,37 +115,6 @@ def compose(
         wake=queue.wake,
         begin=partial(_begin, resources, queue),
     )
-    return _controlled(
-        resources,
-        state,
-        ownership,
-        scheduling,
-        queue=queue,
-        membership=membership,
-        discovery=discovery,
-        shutdown=Shutdown(clock=resources.clock, drain=drain),
-    )
-
-
-def _begin(resources: Resources, queue: CommandQueue, pools: Mapping[str, Pool]) -> None:
-    """Start the pools that come with another configuration."""
-    resources.pools.update(pools)
-    for pool in pools.values():
-        pool.start(queue.put)
-
-
-def _controlled(
-    resources: Resources,
-    state: DaemonState,
-    ownership: Ownership,
-    scheduling: SchedulingParts,
-    *,
-    queue: CommandQueue,
-    membership: Membership,
-    discovery: Discovery,
-    shutdown: Shutdown,
-) -> ComposedDaemon:
-    """Return the rooms under one control thread, and the status for other threads."""
     commands = Commands(
         queue=queue,
         state=state,
@@ -268,6 +123,7 @@ def _controlled(
         runs=scheduling.runs,
         listener=resources.listener,
     )
+    shutdown = Shutdown(clock=resources.clock, drain=drain)
     daemon = ControlLoop(
         resources=resources,
         state=state,
@@ -292,9 +148,80 @@ def _controlled(
         discovery=discovery,
     )
     return ComposedDaemon(
-        daemon=daemon,
-        replica_lease=ownership.replica_lease,
-        status=status,
-        offer=discovery.offer,
-        registered=state.tables,
+        daemon=daemon, replica_lease=replica_lease, status=status, offer=discovery.offer, registered=state.tables
+    )
+
+
+def _begin(resources: Resources, queue: CommandQueue, pools: Mapping[str, Pool]) -> None:
+    """Start the pools that come with another configuration."""
+    resources.pools.update(pools)
+    for pool in pools.values():
+        pool.start(queue.put)
+
+
+def _state(tables: Sequence[Table], resources: Resources, *, wake: Callable[[], None]) -> DaemonState:
+    """Return the state of a daemon at its start. `wake` ends the wait of the control thread."""
+    store, clock = resources.store, resources.clock
+    readers = resources.readers or InlineReaders(
+        formats=resources.formats, storage_for=resources.storages.of, clock=clock
+    )
+    active_runs, registry = ActiveRuns(store), TableRegistry(tables)
+    return DaemonState(
+        tables=registry,
+        observations=Observations(readers=readers, tell=wake),
+        service_states=ServiceStates(store=store, clock=clock, rng=resources.rng),
+        approvals=Approvals(store=store, clock=clock),
+        rewrites=Rewrites(store=store, clock=clock),
+        active_runs=active_runs,
+        proofs=LockProofs(store=store, active_runs=active_runs, clock=clock),
+        audit_log=AuditLog(store=store, clock=clock),
+        barriers=Barriers(active_runs=active_runs, clock=clock),
+        writer_signs=WriterSigns(store=store, clock=clock),
+        foreign_services=ForeignServices(store=store, clock=clock),
+        kept_by_others=KeptByOthers(store=store),
+        folders=TableFolders(store=store, tables=registry),
+    )
+
+
+def _scheduling(
+    resources: Resources,
+    state: DaemonState,
+    ownership: Ownership,
+    commands: CommandQueue,
+    *,
+    limits: Limits,
+    orphans_live: timedelta,
+) -> SchedulingParts:
+    """Return the scheduling, without runs."""
+    table_proofs = TableProofs(resources=resources, state=state)
+    requests = Requests(
+        resources=resources, state=state, new_id=lambda: RunId(uuid.uuid4().hex[:16]), table_proofs=table_proofs
+    )
+    precedence = Precedence(state=state, pools=resources.pools, clock=resources.clock)
+    permit_contexts = PermitContexts(
+        resources=resources,
+        state=state,
+        ownership=ownership,
+        precedence=precedence,
+        decisions=requests.decisions,
+        limits=limits,
+    )
+    permit_queue = PermitQueue(resources=resources, state=state, permit_contexts=permit_contexts, limits=limits)
+    runs = RunManager(
+        resources=resources,
+        state=state,
+        ownership=ownership,
+        permit_queue=permit_queue,
+        precedence=precedence,
+        settled=commands.mark_dirty,
+        tell=commands.put,
+        orphans_live=orphans_live,
+    )
+    return SchedulingParts(
+        table_proofs=table_proofs,
+        requests=requests,
+        permit_contexts=permit_contexts,
+        permit_queue=permit_queue,
+        runs=runs,
+        poller=Poller(resources=resources, state=state, replica_lease=ownership.replica_lease, requests=requests),
     )

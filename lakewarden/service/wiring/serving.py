@@ -46,7 +46,7 @@ from lakewarden.service.reporting.event_log import MOST_A_MINUTE, EventLog
 from lakewarden.service.reporting.metrics import Metrics
 from lakewarden.service.rules.permits import Limits
 from lakewarden.service.rules.shutdown import STEP_BACK
-from lakewarden.service.state.api_keys import PUBLIC_KEYS, ApiKeys
+from lakewarden.service.state.api_keys import ApiKeys
 from lakewarden.service.state.daemon_state import Resources
 from lakewarden.service.state.readers.child import COMMAND as READER
 from lakewarden.service.state.readers.processes import ProcessReaders
@@ -77,12 +77,7 @@ def identify_by(settings: AccessSettings, store: Store, clock: Clock, *, life: E
     """Return what knows the callers of requests, until `life` ends. None if no request needs a key."""
     if settings.authentication is Authentication.NONE:
         return None
-    keys = ApiKeys(
-        store=store,
-        clock=clock,
-        configured=settings.keys,
-        refused=PUBLIC_KEYS,
-    )
+    keys = ApiKeys(store=store, clock=clock, configured=settings.keys)
     life.enter_context(keys.kept_fresh())
     tokens = _tokens_of(settings, clock)
     if not keys.count() and tokens is None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from lakewarden.service.model.access import KeyRow, Role, digest_of
 from lakewarden.service.store.sql.store import Store
 
@@ -41,10 +39,3 @@ def test_housekeeping_leaves_keys_alone(store: Store) -> None:
     store.keep_api_key(KEY)
     list(store.forget(registered={}, at=NOW + timedelta(days=9999), keep=timedelta(hours=1)))
     assert store.api_keys() == [KEY]
-
-
-@pytest.mark.parametrize("name", ["a", "alice@example.com", "x" * 64])
-def test_names_come_back(store: Store, name: str) -> None:
-    """Up to the longest one."""
-    store.keep_api_key(replace(KEY, name=name))
-    assert [row.name for row in store.api_keys()] == [name]

@@ -44,12 +44,6 @@ def epoch(store: Store) -> int:
 # -- claiming
 
 
-def test_a_claimed_run_says_who_owns_it(store: Store) -> None:
-    """The other replicas see it in the row."""
-    assert claimed(store).owner == ONE
-    assert store.request(a_run("r2", service=Service.CLEAN)).owner is None
-
-
 def test_only_the_owner_of_a_table_claims_its_runs(store: Store) -> None:
     """One process applies all rules about runs beside each other. A second process would not know whether they hold."""
     run = store.request(a_run())
@@ -71,15 +65,6 @@ def test_a_dead_replica_claims_nothing(store: Store, lapse: Lapse) -> None:
         store.take_lease(run.id, owner=ONE, at=NOW)
 
     assert store.run(run.id) == run
-
-
-def test_a_share_that_was_given_back_lets_nothing_be_claimed(store: Store) -> None:
-    """Another replica is about to own the table."""
-    run = store.request(a_run())
-    store.share(ONE, locations=[], busy=())
-
-    with pytest.raises(SupersededError, match="has not the share"):
-        store.take_lease(run.id, owner=ONE, at=NOW)
 
 
 def test_an_owner_claims_several_services_of_its_table(store: Store) -> None:

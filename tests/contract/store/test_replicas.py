@@ -55,15 +55,6 @@ def test_a_replica_lives_from_its_joining_until_it_leaves(store: Store) -> None:
     assert living(store) == {ONE: False, TWO: True}
 
 
-def test_a_lease_that_is_not_renewed_ends(store: Store, lapse: Lapse) -> None:
-    """The database's clock decides, and nothing else must happen."""
-    join(store, ONE, TWO)
-
-    lapse(ONE)
-
-    assert living(store) == {ONE: False, TWO: True}
-
-
 def test_a_lease_lasts_as_long_as_it_was_given_for(store: Store) -> None:
     """A lease without length ends at once. The length counts from now, in seconds."""
     store.join(a_replica(ONE), lease=timedelta())
@@ -89,15 +80,6 @@ def test_a_store_says_when_a_lease_ends(store: Store, lapse: Lapse) -> None:
     lapse(ONE)
 
     assert next(replica for replica in store.replicas() if replica.id == ONE).lapses_in is None
-
-
-def test_a_renewed_lease_goes_on(store: Store) -> None:
-    """It is extended from now on, for the requested time."""
-    store.join(a_replica(ONE), lease=timedelta(seconds=30))
-
-    assert store.renew(ONE, lease=LEASE)
-
-    assert living(store) == {ONE: True}
 
 
 def test_a_lease_that_has_ended_is_not_brought_back(store: Store, lapse: Lapse) -> None:
@@ -139,14 +121,6 @@ def test_a_replica_that_joins_without_a_lease_has_outlived_all_others(store: Sto
 
 
 # -- shares
-
-
-def test_one_replica_owns_every_table(store: Store) -> None:
-    """It owns all tables that it names, and keeps them."""
-    join(store, ONE)
-
-    assert share(store, ONE) == share(store, ONE) == TABLES
-    assert store.shares() == dict.fromkeys(TABLES, ONE)
 
 
 def test_replicas_come_to_an_even_share_step_by_step(store: Store) -> None:
@@ -230,13 +204,6 @@ def test_a_table_that_only_one_replica_knows_is_owned_by_it(store: Store) -> Non
 
     assert share(store, TWO, tables=["/lake/8", "/lake/9"]) == ["/lake/8", "/lake/9"]
     assert share(store, ONE, tables=TABLES[:8]) == TABLES[:5]
-
-
-def test_nothing_to_share_is_no_trouble(store: Store) -> None:
-    """A daemon without tables is a replica too."""
-    join(store, ONE, TWO)
-
-    assert share(store, ONE, tables=[]) == []
 
 
 # -- reports of changes

@@ -16,8 +16,6 @@ import pytest
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service, Step
-from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import Store
@@ -80,47 +78,6 @@ def test_what_is_acknowledged_survives_a_power_cut(tmp_path: Path) -> None:
     assert rows(path, "PRAGMA journal_mode") == [("wal",)]
     with store._engine.connect() as connection:  # this setting is for our connections only
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
-    store.close()
-
-
-def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
-    """The test compares runs, epochs, decisions, pauses and approvals."""
-    path = tmp_path / "lakewarden.db"
-    decision = DecisionRow(
-        table=TableId("trips"),
-        service=Service.CLEAN,
-        decision="NotDue",
-        reason="1 of 5 commits",
-        remedy=None,
-        again_at=NOW + timedelta(hours=1),
-        decided_at=NOW,
-    )
-    question = ApprovalRow(
-        table=TableId("trips"),
-        service=Service.CLEAN,
-        identity="/lake/trips#once",
-        instant="00000030",
-        files=24_000,
-        files_in_table=None,
-        partitions=0,
-        asked_at=NOW,
-        approved_by="ada",
-        approved_at=NOW,
-    )
-    store = open_sqlite(path)
-    run = store.take_lease(store.request(a_run("r1")).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
-    store.decided([decision])
-    store.pause(None, reason="maintenance", at=NOW)
-    store.keep_approval(question)
-    store.close()
-
-    store = open_sqlite(path)
-
-    assert store.active() == [run]
-    assert store.epoch(identity=run.identity, service=run.service) == 1
-    assert store.decisions(TableId("trips")) == [decision]
-    assert store.pauses() == {None: "maintenance"}
-    assert store.approvals() == [question]
     store.close()
 
 

@@ -23,6 +23,7 @@ from lakewarden.service.model.rows import (
     WriterSignsRow,
 )
 from lakewarden.service.model.run import Run, RunState, SupersededError
+from lakewarden.service.store.sql.notes import Row
 from lakewarden.service.store.sql.store import Store
 from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import IDENTITY, NOW, a_run
@@ -62,7 +63,7 @@ def note(store: Store, table: TableId) -> None:
         decided_at=NOW - MONTH,
     )
     store.decided([decision])
-    store.keep_service_state(ServiceStateRow(table=table, service=service, strikes=1))
+    store.keep_row(ServiceStateRow(table=table, service=service, strikes=1))
     approval = ApprovalRow(
         table=table,
         service=service,
@@ -73,11 +74,11 @@ def note(store: Store, table: TableId) -> None:
         partitions=0,
         asked_at=NOW,
     )
-    store.keep_approval(approval)
-    store.keep_rewrite(RewriteRow(table=table, service=service, identity="", mark="1-1", asked_by="ada", asked_at=NOW))
-    store.keep_lock_proof(a_lock_proof(table))
-    store.keep_writer_signs(WriterSignsRow(table=table, hook_at=NOW))
-    store.keep_folder(FolderRow(table=table, location=f"catalog://lake/db.{table}", folder="f00d"))
+    store.keep_row(approval)
+    store.keep_row(RewriteRow(table=table, service=service, identity="", mark="1-1", asked_by="ada", asked_at=NOW))
+    store.keep_row(a_lock_proof(table))
+    store.keep_row(WriterSignsRow(table=table, hook_at=NOW))
+    store.keep_row(FolderRow(table=table, location=f"catalog://lake/db.{table}", folder="f00d"))
     store.pause(table, reason="migration", at=NOW)
 
 
@@ -86,11 +87,11 @@ def test_the_tables_in_one_folder_are_found_by_the_last_folder_of_each(store: St
     one = FolderRow(table=TableId("one"), location="catalog://lake/db.one", folder="a")
     two = replace(one, table=TableId("two"), location="catalog://lake/db.two")
     for row in (one, two, replace(two, folder="b")):
-        store.keep_folder(row)
+        store.keep_row(row)
 
-    assert store.folders(folder="a") == [one]
-    assert store.folders(folder="c") == []
-    assert {row.table: row.folder for row in store.folders()} == {"one": "a", "two": "b"}
+    assert store.tables_in("a") == [one]
+    assert store.tables_in("c") == []
+    assert {row.table: row.folder for row in store.rows(FolderRow)} == {"one": "a", "two": "b"}
 
 
 def a_lock_proof(table: TableId) -> LockProofRow:
@@ -114,10 +115,12 @@ def noted(store: Store) -> set[str]:
         for table in ("trips", "gone", "half-way", "elsewhere", "in a catalog", "of an older release")
         if store.decisions(TableId(table))
     }
-    assert decided == {row.table for row in store.service_states()} == {row.table for row in store.approvals()}
-    assert decided == {row.table for row in store.writer_signs()}
-    assert decided == {row.table for row in store.folders()}
-    assert decided == {row.table for row in store.lock_proofs()} == {row.table for row in store.rewrites()}
+    assert (
+        decided == {row.table for row in store.rows(ServiceStateRow)} == {row.table for row in store.rows(ApprovalRow)}
+    )
+    assert decided == {row.table for row in store.rows(WriterSignsRow)}
+    assert decided == {row.table for row in store.rows(FolderRow)}
+    assert decided == {row.table for row in store.rows(LockProofRow)} == {row.table for row in store.rows(RewriteRow)}
     return decided
 
 
@@ -132,7 +135,7 @@ def ended(store: Store, run: str = "r1", *, at: datetime = NOW, **news: object) 
 
 def test_a_requested_run_comes_back_as_it_was_given(store: Store) -> None:
     """Every field is the same, at once and later."""
-    run = a_run(instant="00000010")
+    run = a_run(instant="00000010", rewrite_all="7-4711")
 
     assert store.request(run) == run
     assert store.run(run.id) == run
@@ -394,24 +397,10 @@ DECISION = DecisionRow(
 
 def test_the_last_decision_of_each_service_is_kept(store: Store) -> None:
     """A new decision replaces the one before. Other services and tables keep theirs."""
-    later = DecisionRow(
-        table=TableId("trips"),
-        service=Service.COMPACTION,
-        decision="Due",
-        reason="5 of 5 commits",
-        remedy=None,
-        again_at=None,
-        decided_at=NOW + HOUR,
+    later = replace(
+        DECISION, decision="Due", reason="5 of 5 commits", remedy=None, again_at=None, decided_at=NOW + HOUR
     )
-    clean = DecisionRow(
-        table=TableId("trips"),
-        service=Service.CLEAN,
-        decision="NotDue",
-        reason="1 of 5 commits",
-        remedy=None,
-        again_at=None,
-        decided_at=NOW,
-    )
+    clean = replace(later, service=Service.CLEAN, decision="NotDue", reason="1 of 5 commits", decided_at=NOW)
     store.decided([DECISION, clean])
     store.decided([later])
 
@@ -561,23 +550,6 @@ def test_a_long_history_is_forgotten_in_steps(store: Store) -> None:
 # -- many threads
 
 
-def test_threads_that_ask_at_once_get_one_run(store: Store) -> None:
-    """The first one creates the row. All others get it."""
-    given = list[Run]()
-    threads = [
-        threading.Thread(target=lambda name: given.append(store.request(a_run(name))), args=(f"r{number}",))
-        for number in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(given) == 8
-    assert len({run.id for run in given}) == 1
-    assert len(store.active()) == 1
-
-
 def test_threads_that_write_at_once_all_succeed(store: Store) -> None:
     """No thread gets the error that the database is locked, and no epoch is given twice."""
     epochs, errors = list[int](), list[BaseException]()
@@ -604,7 +576,7 @@ def test_threads_that_write_at_once_all_succeed(store: Store) -> None:
     assert store.active() == []
 
 
-# -- approvals
+# -- the rows about tables
 
 QUESTION = ApprovalRow(
     table=TableId("trips"),
@@ -618,26 +590,6 @@ QUESTION = ApprovalRow(
     bytes=5 * 2**40,
     versions=70,
 )
-
-
-def test_a_question_for_approval_is_kept_until_it_is_forgotten(store: Store) -> None:
-    """There is one for each service of a table. It replaces the one before, with its answer."""
-    answered = replace(QUESTION, approved_by="ada", approved_at=NOW + HOUR)
-    other = replace(QUESTION, service=Service.ARCHIVE, instant=None, files_in_table=None)
-    store.keep_approval(QUESTION)
-    store.keep_approval(other)
-    assert set(store.approvals()) == {QUESTION, other}
-
-    store.keep_approval(answered)
-    assert set(store.approvals()) == {answered, other}
-
-    store.forget_approval(TableId("trips"), Service.CLEAN)
-    store.forget_approval(TableId("nowhere"), Service.CLEAN)
-    assert set(store.approvals()) == {other}
-
-
-# -- rewrites of all files
-
 ALL_FILES = RewriteRow(
     table=TableId("trips"),
     service=Service.COMPACTION,
@@ -646,76 +598,59 @@ ALL_FILES = RewriteRow(
     asked_by="ada",
     asked_at=NOW,
 )
+STRUCK = ServiceStateRow(
+    table=TableId("trips"),
+    service=Service.COMPACTION,
+    tries=2,
+    strikes=3,
+    suspect=True,
+    rest_until=NOW + HOUR,
+    rest_reason="it broke 3 times in a row",
+    quarantined="it killed 3 JVMs",
+    idle_after="00000010",
+    idle_commits=4,
+    idle_rewrites=5,
+    idle_at=NOW,
+    largest_plan=2**40,
+    smaller_until=NOW + HOUR,
+    smaller_reason="run 7 had 2 TiB to rewrite",
+)
+SEEN = a_lock_proof(TableId("trips"))
+SIGNS = WriterSignsRow(table=TableId("trips"), hook_at=NOW, beat_at=NOW)
 
 
-def test_a_rewrite_of_all_files_is_kept_until_it_ends(store: Store) -> None:
-    """There is one for each service of a table. It replaces the one before."""
-    other, later = replace(ALL_FILES, service=Service.CLUSTERING), replace(ALL_FILES, mark="9-4713")
-    store.keep_rewrite(ALL_FILES)
-    store.keep_rewrite(other)
-    assert set(store.rewrites()) == {ALL_FILES, other}
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (QUESTION, replace(QUESTION, approved_by="ada", approved_at=NOW + HOUR)),
+        (replace(QUESTION, instant=None, files_in_table=None), QUESTION),
+        (ALL_FILES, replace(ALL_FILES, mark="9-4713")),
+        (ServiceStateRow(table=STRUCK.table, service=STRUCK.service), STRUCK),
+        (replace(SEEN, verdict="not yet known", without=None, seen_at=None, several=False, witnessed=0), SEEN),
+        (replace(SIGNS, beat_at=None), SIGNS),
+    ],
+    ids=lambda row: type(row).__name__,
+)
+def test_a_row_is_kept_with_every_field_in_place_of_the_one_before(store: Store, before: Row, now: Row) -> None:
+    """There is one for each table, or for each service of it."""
+    other = replace(now, table=TableId("orders"))
+    store.keep_row(before)
+    store.keep_row(other)
+    assert set(store.rows(type(now))) == {before, other}
 
-    store.keep_rewrite(later)
-    assert set(store.rewrites()) == {later, other}
-
-    store.forget_rewrite(TableId("trips"), Service.COMPACTION)
-    store.forget_rewrite(TableId("nowhere"), Service.COMPACTION)
-    assert set(store.rewrites()) == {other}
-
-
-def test_a_run_keeps_what_it_was_asked_for(store: Store) -> None:
-    """A restarted daemon gives its worker the same mark."""
-    run = replace(a_run("r1"), rewrite_all="7-4711")
-    store.request(run)
-
-    assert store.run(run.id) == run
-    assert [*store.active()] == [run]
-
-
-# -- lock proofs
+    store.keep_row(now)
+    assert set(store.rows(type(now))) == {now, other}
 
 
-def test_what_was_seen_of_a_lock_is_kept_in_place_of_what_was_seen_before(store: Store) -> None:
-    """There is one for each table, with every field."""
-    known, other = a_lock_proof(TableId("trips")), a_lock_proof(TableId("orders"))
-    unknown = replace(known, verdict="not yet known", without=None, seen_at=None, several=False, witnessed=0)
+@pytest.mark.parametrize("row", [QUESTION, ALL_FILES, STRUCK], ids=lambda row: type(row).__name__)
+def test_a_row_of_a_service_is_kept_until_it_is_forgotten(
+    store: Store, row: ApprovalRow | RewriteRow | ServiceStateRow
+) -> None:
+    """Those of its other services stay. A row that is not there can be forgotten, too."""
+    other = replace(row, service=Service.ARCHIVE)
+    store.keep_row(row)
+    store.keep_row(other)
+    for table in (row.table, TableId("nowhere")):
+        store.forget_row(type(row), table, row.service)
 
-    store.keep_lock_proof(unknown)
-    store.keep_lock_proof(other)
-    assert {row.table: row for row in store.lock_proofs()} == {known.table: unknown, other.table: other}
-
-    store.keep_lock_proof(known)
-    assert {row.table: row for row in store.lock_proofs()} == {known.table: known, other.table: other}
-
-
-# -- the states of services
-
-
-def test_a_standing_is_kept_until_it_is_forgotten(store: Store) -> None:
-    """There is one for each service of a table, with every field. It replaces the one before."""
-    struck = ServiceStateRow(
-        table=TableId("trips"),
-        service=Service.COMPACTION,
-        tries=2,
-        strikes=3,
-        suspect=True,
-        rest_until=NOW + HOUR,
-        rest_reason="it broke 3 times in a row",
-        quarantined="it killed 3 JVMs",
-        idle_after="00000010",
-        idle_commits=4,
-        idle_rewrites=5,
-        idle_at=NOW,
-        largest_plan=2**40,
-        smaller_until=NOW + HOUR,
-        smaller_reason="run 7 had 2 TiB to rewrite",
-    )
-    other = ServiceStateRow(table=TableId("trips"), service=Service.CLEAN)
-    store.keep_service_state(replace(struck, strikes=2, suspect=False))
-    store.keep_service_state(struck)
-    store.keep_service_state(other)
-    assert set(store.service_states()) == {struck, other}
-
-    store.forget_service_state(TableId("trips"), Service.COMPACTION)
-    store.forget_service_state(TableId("nowhere"), Service.CLEAN)
-    assert set(store.service_states()) == {other}
+    assert list(store.rows(type(row))) == [other]

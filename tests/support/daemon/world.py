@@ -30,6 +30,7 @@ from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.events import Listener
 from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.page.facts import FactsOfTables, facts_of
 from lakewarden.service.state.daemon_state import Resources
@@ -518,7 +519,7 @@ class World:
             if run.state is RunState.SUCCEEDED and run.id not in self._judged:
                 self._judged.add(run.id)
                 self._is_completed(run)
-        for row in self.store.service_states():
+        for row in self.store.rows(ServiceStateRow):
             accused = "another executor" in (row.quarantined or "")
             assert not accused, (
                 f"{row.table} {row.service} is in quarantine for what we did ourselves: {row.quarantined}"

@@ -30,7 +30,7 @@ from lakewarden.planners.triggers import (
     Trigger,
     TriggerJudgement,
 )
-from lakewarden.service.config.trigger import parse_trigger
+from lakewarden.service.config.layers.service_settings import parse_trigger
 from lakewarden.service.reporting.explain.assembly import due_when
 from tests.support.values import NOW
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -27,7 +27,16 @@ from lakewarden.service.store.sql.database import Database, put
 _kept = schema.decisions.c
 _DECISIONS = sa.select(schema.decisions).where(_kept.table_id == sa.bindparam("table")).order_by(_kept.service)
 
-_Row = DecisionRow | ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | WriterSignsRow | FolderRow
+Row = ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | WriterSignsRow | FolderRow
+_R = TypeVar("_R", bound=Row)
+_TABLES: Mapping[type, sa.Table] = {
+    ServiceStateRow: schema.service_states,
+    ApprovalRow: schema.approvals,
+    RewriteRow: schema.rewrites,
+    LockProofRow: schema.lock_proofs,
+    WriterSignsRow: schema.writer_signs,
+    FolderRow: schema.folders,
+}
 
 
 class SqlNotes(Database):
@@ -38,75 +47,28 @@ class SqlNotes(Database):
         with self._read() as connection:
             return [DecisionRow(**_fields(row)) for row in connection.execute(_DECISIONS, {"table": table})]
 
-    def keep_service_state(self, row: ServiceStateRow) -> None:
-        """Keep the state of a service, and replace the previous one."""
-        self._keep(schema.service_states, [row])
+    def keep_row(self, row: Row) -> None:
+        """Keep a row, and replace the previous one of its kind about the same table and service."""
+        values = {field.name: getattr(row, field.name) for field in fields(row)}
+        with self._write() as connection:
+            put(connection, _TABLES[type(row)], [{"table_id": values.pop("table"), **values}])
 
-    def forget_service_state(self, table: TableId, service: Service) -> None:
-        """Delete the state of a service, if there is one."""
-        self._drop(schema.service_states, table, service)
-
-    def service_states(self) -> Sequence[ServiceStateRow]:
-        """Return the state of every service."""
+    def rows(self, kind: type[_R]) -> Sequence[_R]:
+        """Return all rows of a kind."""
         with self._read() as connection:
-            return [ServiceStateRow(**_fields(row)) for row in connection.execute(sa.select(schema.service_states))]
+            return [kind(**_fields(row)) for row in connection.execute(sa.select(_TABLES[kind]))]
 
-    def keep_lock_proof(self, row: LockProofRow) -> None:
-        """Keep the evidence about the lock of a table, and replace the previous one."""
-        self._keep(schema.lock_proofs, [row])
+    def forget_row(self, kind: type[Row], table: TableId, service: Service) -> None:
+        """Delete the row of a kind about a service of a table, if there is one."""
+        columns = _TABLES[kind].c
+        with self._write() as connection:
+            connection.execute(sa.delete(_TABLES[kind]).where(columns.table_id == table, columns.service == service))
 
-    def lock_proofs(self) -> Sequence[LockProofRow]:
-        """Return the evidence about the locks of all tables."""
+    def tables_in(self, folder: str) -> Sequence[FolderRow]:
+        """Return the tables of catalogs that lie in one folder."""
+        query = sa.select(schema.folders).where(schema.folders.c.folder == folder)
         with self._read() as connection:
-            return [LockProofRow(**_named(row)) for row in connection.execute(sa.select(schema.lock_proofs))]
-
-    def keep_writer_signs(self, row: WriterSignsRow) -> None:
-        """Keep the signs of the writers of a table, and replace the previous ones."""
-        self._keep(schema.writer_signs, [row])
-
-    def writer_signs(self) -> Sequence[WriterSignsRow]:
-        """Return the signs of the writers of all tables."""
-        with self._read() as connection:
-            return [WriterSignsRow(**_named(row)) for row in connection.execute(sa.select(schema.writer_signs))]
-
-    def keep_folder(self, row: FolderRow) -> None:
-        """Keep the folder of a table in a catalog, and replace the previous one."""
-        self._keep(schema.folders, [row])
-
-    def folders(self, *, folder: str | None = None) -> Sequence[FolderRow]:
-        """Return the folders of all tables in catalogs, or the tables in one folder."""
-        query = sa.select(schema.folders)
-        with self._read() as connection:
-            rows = connection.execute(query if folder is None else query.where(schema.folders.c.folder == folder))
-            return [FolderRow(**_named(row)) for row in rows]
-
-    def keep_approval(self, row: ApprovalRow) -> None:
-        """Keep a request for approval, or the approval, and replace the previous one of the same table and service."""
-        self._keep(schema.approvals, [row])
-
-    def forget_approval(self, table: TableId, service: Service) -> None:
-        """Delete a request for approval and the approval, if there are any."""
-        self._drop(schema.approvals, table, service)
-
-    def approvals(self) -> Sequence[ApprovalRow]:
-        """Return every request for approval, approved or not."""
-        with self._read() as connection:
-            return [ApprovalRow(**_fields(row)) for row in connection.execute(sa.select(schema.approvals))]
-
-    def keep_rewrite(self, row: RewriteRow) -> None:
-        """Keep a rewrite of all files that was asked for, and replace the previous one of the same table and
-        service.
-        """
-        self._keep(schema.rewrites, [row])
-
-    def forget_rewrite(self, table: TableId, service: Service) -> None:
-        """Delete a rewrite of all files, if there is one."""
-        self._drop(schema.rewrites, table, service)
-
-    def rewrites(self) -> Sequence[RewriteRow]:
-        """Return every rewrite of all files that was asked for and has not ended."""
-        with self._read() as connection:
-            return [RewriteRow(**_fields(row)) for row in connection.execute(sa.select(schema.rewrites))]
+            return [FolderRow(**_fields(row)) for row in connection.execute(query)]
 
     def pause(self, table: TableId | None, *, reason: str, at: datetime) -> None:
         """Pause a table, or all tables if `table` is None."""
@@ -125,27 +87,12 @@ class SqlNotes(Database):
             rows = connection.execute(sa.select(schema.pauses)).all()
         return {(TableId(row.table_id) if row.table_id else None): row.reason for row in rows}
 
-    def _keep(self, kept: sa.Table, rows: Sequence[_Row]) -> None:
-        with self._write() as connection:
-            put(connection, kept, [_columns(row) for row in rows])
-
-    def _drop(self, kept: sa.Table, table: TableId, service: Service) -> None:
-        with self._write() as connection:
-            connection.execute(sa.delete(kept).where(kept.c.table_id == table, kept.c.service == service))
-
-
-def _columns(row: _Row) -> dict[str, Any]:
-    values = {field.name: getattr(row, field.name) for field in fields(row)}
-    return {"table_id": values.pop("table"), **values}
-
-
-def _named(row: sa.Row[Any]) -> dict[str, Any]:
-    values = dict(row._mapping)  # noqa: SLF001 - the public name in SQLAlchemy
-    return {"table": TableId(values.pop("table_id")), **values}
-
 
 def _fields(row: sa.Row[Any]) -> dict[str, Any]:
-    return {**_named(row), "service": Service(row.service)}
+    values = dict(row._mapping)  # noqa: SLF001 - the public name in SQLAlchemy
+    if "service" in values:
+        values["service"] = Service(row.service)
+    return {"table": TableId(values.pop("table_id")), **values}
 
 
 # The history in a store on a database: changes of decisions.
@@ -225,7 +172,5 @@ def _decision_columns(row: DecisionRow) -> dict[str, Any]:
 
 
 def _changed(row: sa.Row[Any]) -> DecisionChange:
-    values = dict(row._mapping)  # noqa: SLF001 - the public name in SQLAlchemy
-    number, until = values.pop("number"), values.pop("until")
-    table, service = TableId(values.pop("table_id")), Service(values.pop("service"))
-    return DecisionChange(number=number, until=until, decision=DecisionRow(table=table, service=service, **values))
+    values = _fields(row)
+    return DecisionChange(number=values.pop("number"), until=values.pop("until"), decision=DecisionRow(**values))

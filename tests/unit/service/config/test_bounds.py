@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.registry import FORMATS
-from lakewarden.planners.settings import Duration, Settings, Size, Within
+from lakewarden.planners.settings import Within
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import Configuration
 
@@ -55,24 +55,6 @@ def test_no_number_is_without_bounds(group: type[BaseModel], name: str) -> None:
     field = group.model_fields[name]
 
     assert _without_bounds(field.annotation, field.metadata) == []
-
-
-def test_a_number_without_bounds_would_be_found() -> None:
-    """In whatever it is wrapped; and one with bounds would not."""
-
-    class Wrapped(Settings):
-        bare: int = 1
-        many: tuple[float, ...] = ()
-        long: Duration | None = None
-        good: dict[str, Annotated[Size, Within(1, 2)]] = {}  # noqa: RUF012 - pydantic copies it
-
-    fields = Wrapped.model_fields
-
-    assert [name for name in fields if _without_bounds(fields[name].annotation, fields[name].metadata)] == [
-        "bare",
-        "many",
-        "long",
-    ]
 
 
 def test_every_default_lies_within_its_bounds() -> None:

@@ -14,9 +14,7 @@ from docs import settings
 from lakewarden.planners.model.table import Mode
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage.settings import Secret
-from lakewarden.service.config.checks import Facts, place_of
-from lakewarden.service.config.loading import examine, load
-from lakewarden.service.config.problems import Weight
+from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import Configuration
 
 ROOT = Path(__file__).parents[4]
@@ -56,17 +54,6 @@ def test_the_example_works_as_it_is() -> None:
     ]
     assert config.discover[2].table("sales.parcels").id == "prod.sales.parcels"
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 80
-
-
-def test_the_example_needs_no_machine_of_its_own() -> None:
-    """All that the check says of it, beside a machine without its tables, are the tables that are not there."""
-    found = examine(EXAMPLE, to_serve=False, ask=_no_file_system)
-
-    assert found.of(Weight.ERROR) == []
-
-
-def _no_file_system(**asked: Any) -> Facts:
-    return Facts(places={text: place_of(text, follow_links=False) for text in asked["addresses"]})
 
 
 @pytest.mark.parametrize(("group", "name"), FIELDS, ids=lambda part: getattr(part, "__name__", part))

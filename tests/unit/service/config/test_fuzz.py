@@ -141,9 +141,6 @@ def test_a_long_value_in_any_place_is_refused_in_a_short_line(tmp_path: Path) ->
         _seen(file)
 
 
-_CHUNKS = [b"\t", b"\r\n", b": ", b"- ", b"&a ", b"*a", b"!x ", b"'", b'"', b"[", b"}"]
-
-
 @pytest.mark.long
 @settings(deadline=None, max_examples=150)
 @given(data=st.data())

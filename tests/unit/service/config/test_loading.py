@@ -123,16 +123,6 @@ def test_triggers_are_composed_as_they_are_written(tmp_path: Path) -> None:
     )
 
 
-def test_a_tables_own_settings_win_over_the_defaults(tmp_path: Path) -> None:
-    """Defaults hold for every table that does not say otherwise, and for no other."""
-    text = "defaults: {mode: plan, poll: 30s}\n" + FIVE_LINES + "  - {id: b, format: hudi, path: /b, mode: act}\n"
-
-    first, second = _load(tmp_path, text).tables
-
-    assert (first.mode, second.mode) == (Mode.PLAN, Mode.ACT)
-    assert first.poll == second.poll == timedelta(seconds=30)
-
-
 def test_a_table_has_the_zone_of_its_workers(tmp_path: Path) -> None:
     """Instants are stamped in the zone of the profile's JVM, so that is the zone the table is served in."""
     text = "spark: {default: {}, east: {timezone: Asia/Shanghai}}\n" + FIVE_LINES + "    spark: east\n"
@@ -151,26 +141,11 @@ def test_a_policy_says_whose_plans_are_executed(tmp_path: Path) -> None:
     assert (policy.schedule, policy.grace) == (Scheduling.BOTH, timedelta(seconds=90))
 
 
-def test_an_address_is_known_by_its_one_spelling(tmp_path: Path) -> None:
-    """A writer's `file:` address and a path with a slash at its end are the same table."""
-    text = FIVE_LINES.replace("/data/lake/orders", "file:///data/lake/orders/")
-
-    assert _load(tmp_path, text).tables[0].location == "/data/lake/orders"
-
-
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "\ufeff"])
 def test_an_empty_file_is_no_configuration(tmp_path: Path, text: str) -> None:
     """It may be a file that is just being written. A daemon that obeyed it would let all its tables go."""
     with pytest.raises(PermanentError, match=r"is empty|not just None"):
         _load(tmp_path, text)
-
-
-def test_a_file_without_tables_is_all_defaults(tmp_path: Path) -> None:
-    """Nothing else has to be written before the first table is."""
-    config = _load(tmp_path, "tables: []")
-
-    assert config.tables == ()
-    assert (config.settings.api.port, config.settings.management.port) == (8080, 8081)
 
 
 # What a YAML text becomes.

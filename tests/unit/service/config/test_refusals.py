@@ -249,26 +249,6 @@ def test_contradictions_name_both_keys(tmp_path: Path) -> None:
     ]
 
 
-def test_a_service_that_a_format_does_not_have_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
-    """Nothing pretends that it would run."""
-    table = "{id: a, format: paimon, path: /data/db.db/a"
-    assert _problems(tmp_path, f"tables: [{table}, services: {{rollback: {{}}}}}}]") == [
-        "tables[0].services.rollback: rollback is not supported on paimon; supported are archive, clean, compaction, "
-        "orphans, partition_commit, ttl"
-    ]
-
-
-def test_a_table_needs_workers_that_have_its_bundle(tmp_path: Path) -> None:
-    """A profile without a format's jars cannot serve its tables, and says so at start and not at the first run."""
-    table = A_TABLE.replace("}", ", mode: act}")
-
-    (found,) = _problems(tmp_path, f"spark: {{default: {{formats: []}}}}\ntables: [{table}]")
-
-    assert found == (
-        "tables[0].spark: the workers of 'default' have no bundle of hudi: add it to spark.default.formats"
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

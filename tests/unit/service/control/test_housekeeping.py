@@ -50,7 +50,7 @@ def test_the_control_threads_writes_do_not_wait_for_it(tmp_path: Path) -> None:
     def write() -> None:
         while not over.is_set():
             begun = time.monotonic()
-            store.keep_service_state(ServiceStateRow(table=TRIPS, service=Service.CLEAN, strikes=len(waits)))
+            store.keep_row(ServiceStateRow(table=TRIPS, service=Service.CLEAN, strikes=len(waits)))
             waits.append(time.monotonic() - begun)
             over.wait(0.01)
 

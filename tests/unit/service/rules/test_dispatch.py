@@ -86,11 +86,6 @@ def started(
     return None if chosen is None else chosen.id
 
 
-def test_an_empty_queue_starts_nothing() -> None:
-    """There is nothing to choose from."""
-    assert started() is None
-
-
 def test_the_longest_queued_starts_first() -> None:
     """Among tables that have nothing under way, the queue is a queue."""
     assert started(run("a"), run("b", ORDERS)) == "a"
@@ -302,32 +297,6 @@ def test_a_table_under_another_name_is_the_same_table() -> None:
     same = replace(run("a", ORDERS), identity=run("x").identity)
 
     assert started(same, running=[run("x")]) is None
-
-
-def test_tables_with_less_under_way_come_first() -> None:
-    """A busy table does not push the others aside, however long its runs have been queued."""
-    assert started(clean("k"), run("b", ORDERS), running=[run("x")], slots=4) == "b"
-
-
-def test_a_run_that_must_wait_holds_up_nobody_behind_it() -> None:
-    """The queue has no head that blocks."""
-    assert started(run("a"), run("b", ORDERS), running=[run("x", TRIPS, Service.CLUSTERING)], slots=4) == "b"
-
-
-def test_each_pool_has_its_own_slots() -> None:
-    """A full pool stops only the tables that it serves."""
-    chosen = startable(
-        queued=[run("a"), run("b", ORDERS)],
-        running=[],
-        committing_tables=(),
-        facts=PoolFacts(
-            pools={RunId("a"): "small", RunId("b"): "large"},
-            capacities={"small": Capacity(slots=1, free=0), "large": Capacity(slots=2, free=2)},
-        ),
-    )
-
-    assert chosen is not None
-    assert chosen.id == "b"
 
 
 def test_a_service_with_workers_of_its_own_takes_no_slot_of_the_others() -> None:

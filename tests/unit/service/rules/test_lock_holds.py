@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.planners.model.instant import Service
+from lakewarden.service.model.run import Run
 from lakewarden.service.rules.permits import worst_hold
+from tests.support.values import a_run
 
 
 def _run(service: Service, **figures: float) -> Run:
-    return Run(
-        id=RunId("run"),
-        table=TableId("orders"),
-        identity="x",
-        service=service,
-        state=RunState.SUCCEEDED,
-        reason="due",
-        requested_by="policy",
-        created_at=datetime(2026, 1, 1, tzinfo=UTC),
-        figures=figures,
-    )
+    return a_run(service=service, figures=figures)
 
 
 def test_the_longest_planning_or_committing_bounds_the_hold() -> None:

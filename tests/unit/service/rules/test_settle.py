@@ -106,15 +106,6 @@ def test_what_follows_a_failure_is_what_its_name_says(
     assert settlement == Settlement(state=RunState.FAILED, outcome="it broke", consequence=consequence, delay=delay)
 
 
-def test_a_worker_that_died_strikes_and_tells_what_it_left_behind() -> None:
-    """A pending plan is taken up again in the ordinary way. An operator can read which of the two it was."""
-    pending, absent = (settle(DEAD, shown, FINISHED) for shown in (PENDING, ABSENT))
-
-    assert pending.outcome == "killed; its instant is pending and will be taken up again"
-    assert absent.outcome == "killed; it left no instant behind"
-    assert {pending.consequence, absent.consequence} == {Consequence.STRIKE}
-
-
 @pytest.mark.parametrize("shown", [ABSENT, PENDING])
 def test_what_we_ended_ourselves_is_cancelled_and_nobody_is_to_blame(shown: Shown) -> None:
     """A worker that was killed because the daemon stops, or lost its lease, has not failed."""
@@ -135,11 +126,6 @@ def test_an_outcome_is_told_without_credentials(ending: Failed | Yielded | Gone)
     assert outcome.startswith("no answer of jdbc:postgresql://REDACTED@db/lake?password=REDACTED by REDACTED")
 
 
-def test_figures_are_kept_with_a_success() -> None:
-    """What the run did can be read from its row."""
-    assert settle(Succeeded(figures={"files_added": 3}), COMPLETED, FINISHED).figures == {"files_added": 3}
-
-
 @pytest.mark.parametrize("shown", [ABSENT, PENDING, None])
 def test_nothing_to_do_makes_the_service_idle(shown: Shown | None) -> None:
     """It is not asked again before something is written."""
@@ -153,13 +139,6 @@ def test_nothing_to_do_yet_is_a_good_ending_too(shown: Shown | None) -> None:
 
     assert (settlement.state, settlement.consequence) == (RunState.SUCCEEDED, Consequence.LATER)
     assert (settlement.outcome, settlement.delay) == ("nothing to do: too warm", timedelta(hours=1))
-
-
-def test_a_run_that_another_completed_names_the_instant() -> None:
-    """Two executors of one plan damage the table: a person should know which."""
-    outcome = settle(DEAD, COMPLETED, PLANNED).outcome
-
-    assert "instant 00000020 was completed by another executor" in outcome
 
 
 @pytest.mark.parametrize("shown", [one for one in SHOWN if one != COMPLETED])
@@ -178,28 +157,6 @@ def test_a_lost_run_without_an_instant_has_failed_and_is_asked_for_again(ending:
 
     assert (settlement.state, settlement.consequence) == (RunState.FAILED, Consequence.STRIKE)
     assert settlement.outcome.endswith("the timeline does not show that it completed: it is asked for again when due")
-
-
-@pytest.mark.parametrize("ending", [DEAD, UNCLEAR, Succeeded()])
-def test_a_commit_that_bears_the_runs_name_is_its_success(ending: Gone | Failed | Succeeded) -> None:
-    """Where a format shows no plans, what a run has committed is found by its author, whatever its worker can say."""
-    settlement = settle(ending, COMPLETED, OFF_TIMELINE)
-
-    assert (settlement.state, settlement.consequence) == (RunState.SUCCEEDED, Consequence.NONE)
-
-
-@pytest.mark.parametrize("ending", [DEAD, UNCLEAR])
-def test_a_lost_run_without_an_instant_waits_for_the_timeline(ending: Gone | Failed) -> None:
-    """It may have committed under its name: that is not guessed."""
-    assert settle(ending, None, OFF_TIMELINE).state is RunState.UNKNOWN
-
-
-def test_a_run_that_may_not_have_told_its_plan_is_looked_for_on_the_timeline() -> None:
-    """Only leave to execute proves that its plan has no instant."""
-    run = a_run(service=Service.ARCHIVE, step=Step.PLAN)
-
-    assert settle(DEAD, None, run).state is RunState.UNKNOWN
-    assert settle(DEAD, ABSENT, run).outcome == "killed; it left no instant behind"
 
 
 def test_a_rewrite_of_all_files_ends_with_a_plan_that_finds_none() -> None:

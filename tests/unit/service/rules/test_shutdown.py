@@ -11,7 +11,6 @@ import pytest
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service, State, Step
-from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import RunState
 from lakewarden.service.rules.shutdown import STEP_BACK, Shutdown, ShutdownPhase
@@ -66,52 +65,6 @@ def test_it_is_over_as_soon_as_nothing_runs(clock: ManualClock) -> None:
     shutdown.ask()
 
     assert shutdown.phase(busy=False) is ShutdownPhase.OVER
-
-
-def test_without_a_drain_runs_still_have_a_moment_to_step_back(clock: ManualClock) -> None:
-    """Zero is safe: what is cut off is resumable, and most of it is not even cut off."""
-    shutdown = Shutdown(clock=clock, drain=timedelta(0))
-    shutdown.ask()
-
-    assert shutdown.phase(busy=True) is ShutdownPhase.STEPPING_BACK
-
-
-def test_a_second_signal_ends_it_at_once(clock: ManualClock) -> None:
-    """Whatever runs: somebody is in a hurry."""
-    shutdown = Shutdown(clock=clock, drain=DRAIN)
-    shutdown.ask()
-    shutdown.ask()
-
-    assert shutdown.phase(busy=True) is ShutdownPhase.OVER
-
-
-def test_nothing_is_claimed_any_more(tmp_path: Path) -> None:
-    """A table that becomes due meanwhile waits in the queue for the next daemon."""
-    harness = DaemonHarness(tmp_path, names=["trips", "orders"])
-    harness.write(3)
-    harness.until_executing(Step.EXECUTE)
-    harness.daemon.stop()
-    harness.turn()
-    harness.write(3, TableId("orders"))
-    harness.until(lambda: harness.states(table=TableId("orders")) == [RunState.QUEUED])
-    harness.for_a_while(DRAIN / 2)
-
-    assert harness.daemon.phase is ShutdownPhase.DRAINING
-    assert harness.states(table=TableId("orders")) == [RunState.QUEUED]
-
-
-def test_what_runs_may_finish_within_the_drain(tmp_path: Path) -> None:
-    """Its permits are granted as ever, and the daemon ends when it is done."""
-    harness = DaemonHarness(tmp_path, drain=DRAIN)
-    harness.write(3)
-    harness.until_executing(Step.EXECUTE)
-    harness.daemon.stop()
-    harness.for_a_while(DRAIN / 2)
-    harness.held_pool.release()
-
-    harness.until(lambda: harness.daemon.phase is ShutdownPhase.OVER, within=timedelta(seconds=5))
-
-    assert harness.states() == [RunState.SUCCEEDED]
 
 
 def test_at_the_deadline_what_still_runs_is_told_to_step_back(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_key_that_can_be_guessed_does_not_count(
     """The public default of Hudi is no secret, however it was configured."""
     file = tmp_path / "key"
     file.write_bytes(key)
-    keys = ApiKeys(store=store, clock=clock, configured=[_setting(file)], refused=["hudi_write_commit_http_callback"])
+    keys = ApiKeys(store=store, clock=clock, configured=[_setting(file)])
     assert keys.caller(key) is None
 
 
@@ -134,15 +134,6 @@ def test_one_secret_has_one_role(store: FlakyStore, clock: ManualClock, tmp_path
     configured = [_setting(files[0]), _setting(files[1], Role.ADMIN)]
     keys = ApiKeys(store=store, clock=clock, configured=configured)
     assert keys.caller(NEW) == Caller(name="writers", role=Role.HOOK, key=str(files[0]))
-
-
-def test_keys_are_read_on_a_thread_of_their_own(store: FlakyStore, clock: ManualClock) -> None:
-    """A revoked key is refused soon, without a request that waits for the store."""
-    keys = ApiKeys(store=store, clock=clock)
-    store.revoke_api_key("old", at=datetime.now(UTC))
-    with keys.kept_fresh(every=timedelta(milliseconds=5)):
-        while keys.caller(OLD) is not None:
-            pass
 
 
 def test_a_bug_in_one_reading_does_not_let_a_revoked_key_count_for_ever(store: FlakyStore, clock: ManualClock) -> None:

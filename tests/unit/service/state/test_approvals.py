@@ -13,6 +13,7 @@ from lakewarden.planners.model.instant import Service, State, Step, Timeline
 from lakewarden.planners.model.table import DeletionBudget, Policy, Table, TableId
 from lakewarden.planners.model.view import KeptMore, TableIdentity, TableView
 from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.model.rows import RewriteRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.state.approvals import Approvals, Rewrites, in_words
 from tests.support.daemon.daemon_harness import HarnessClock
@@ -235,7 +236,7 @@ def test_a_request_is_kept_with_its_first_mark_until_it_ends() -> None:
 
     assert rewrites.end(TRIPS.id, Service.COMPACTION)
     assert not rewrites.end(TRIPS.id, Service.COMPACTION)
-    assert store.rewrites() == []
+    assert store.rows(RewriteRow) == []
 
 
 def test_a_request_for_a_table_that_was_made_again_does_not_count() -> None:

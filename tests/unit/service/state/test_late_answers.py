@@ -96,16 +96,6 @@ def test_a_question_gets_nothing_that_was_begun_before_it(scene: Scene) -> None:
     assert commits(scene.observations.since(scene.table, mark)) == 2
 
 
-def test_a_look_that_takes_long_answers_its_question_whenever_it_comes(scene: Scene) -> None:
-    """A table that takes twelve seconds to read would else never be served: each question would begin anew."""
-    mark = scene.observations.mark()
-    for _ in range(100):
-        assert scene.observations.since(scene.table, mark) is None
-    assert len(scene.readers.asked) == 1
-    scene.readers.look()
-    assert commits(scene.observations.since(scene.table, mark)) == 1
-
-
 def test_two_questions_share_the_look_that_is_young_enough_for_both(scene: Scene) -> None:
     """The younger one decides."""
     first, second = scene.observations.mark(), scene.observations.mark()

@@ -78,14 +78,6 @@ def scene(tmp_path: Path) -> Scene:
     return scene
 
 
-def test_the_first_look_reads_the_table(scene: Scene) -> None:
-    """Nothing is kept yet."""
-    look = scene.look()
-
-    assert look.news
-    assert scene.observations.kept(scene.table.id) is look.observation
-
-
 def test_an_unchanged_table_costs_its_token_and_nothing_more(scene: Scene) -> None:
     """No listing, no file: two stats."""
     first = scene.look()
@@ -172,13 +164,6 @@ def test_a_table_that_hooks_always_reach_first_is_read_in_full_too(scene: Scene)
     scene.read()
 
     assert scene.storage.asked["read"] == 1 + 3  # the properties, and all of the timeline
-
-
-def test_reading_now_asks_no_token(scene: Scene) -> None:
-    """Before a permit, nothing less than the table itself will do."""
-    before = scene.look().observation
-
-    assert scene.read() is not before
 
 
 def test_a_table_that_cannot_be_read_keeps_its_last_observation(scene: Scene) -> None:

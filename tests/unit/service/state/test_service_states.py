@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from lakewarden.planners.decide import Backoff, Idle, ServiceState
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.view import Backlog
 from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.rules.settle import Consequence, Settlement
 from lakewarden.service.state.service_states import LONGEST_REST, STRIKES, Retries, ServiceStates
+from lakewarden.service.store.sql.notes import Row
 from tests.support.store.memory_store import MemoryStore
 from tests.support.values import NOW, a_view, an_instant
 
@@ -54,29 +55,7 @@ class Scene:
         return timedelta(0) if backoff is None else backoff.until - self.clock.now()
 
 
-def test_a_service_that_never_ran_has_nothing_against_it() -> None:
-    """Only its table's mode, and what it is told, are in its state."""
-    service_state = Scene().service_states.of(TRIPS, Service.CLEAN, active=RunId("r1"), ours=frozenset({"00000001"}))
-
-    assert service_state == ServiceState(
-        mode=Mode.ACT, table=TRIPS.id, active=RunId("r1"), ours=frozenset({"00000001"})
-    )
-
-
 # -- rests
-
-
-@pytest.mark.parametrize("consequence", [Consequence.REST, Consequence.STRIKE])
-def test_a_rest_lasts_about_as_long_as_the_ending_asks_for(consequence: Consequence) -> None:
-    """Give or take a fifth, so that many tables do not come back at once; the reason is the ending's."""
-    scene = Scene()
-
-    scene.ended(consequence, delay=timedelta(seconds=150), why="a lock is held")
-
-    assert 120 <= scene.rest().total_seconds() <= 180
-    backoff = scene.of().backoff
-    assert backoff is not None
-    assert backoff.reason == "a lock is held"
 
 
 @given(seed=st.integers(), delay=st.timedeltas(timedelta(seconds=1), timedelta(hours=2)), tries=st.integers(1, 60))
@@ -111,6 +90,7 @@ def test_steps_back_in_a_row_are_counted_until_a_success() -> None:
         Service.COMPACTION: Retries(times=7, reason="a write is in flight")
     }
 
+    assert scene.of().quarantined is None, "a run may yield to writers as often as it must"
     scene.ended(Consequence.NONE)
     assert scene.service_states.retries(TRIPS.id) == {}
 
@@ -124,6 +104,7 @@ def test_a_success_ends_every_rest() -> None:
     scene.ended(Consequence.NONE)
 
     assert scene.of() == FRESH
+    assert scene.store.rows(ServiceStateRow) == []
     scene.ended(Consequence.STRIKE)
     assert scene.rest() <= timedelta(seconds=6)
 
@@ -143,41 +124,13 @@ def test_so_many_strikes_in_a_row_mean_quarantine() -> None:
     assert scene.of().quarantined == f"{STRIKES} failures in a row, the last one: no base file"
 
 
-def test_stepping_back_is_no_strike() -> None:
-    """A run may yield to writers as often as it must."""
-    scene = Scene()
-    for _ in range(10 * STRIKES):
-        scene.ended(Consequence.REST)
-
-    assert scene.of().quarantined is None
-
-
-def test_a_permanent_failure_means_quarantine_at_once() -> None:
-    """Trying again would change nothing."""
+def test_what_happens_to_one_service_concerns_no_other() -> None:
+    """Neither the table's other services nor other tables."""
     scene = Scene()
 
     scene.ended(Consequence.QUARANTINE, why="the plan overlaps")
 
     assert scene.of().quarantined == "the plan overlaps"
-
-
-def test_resuming_a_table_brings_its_services_back() -> None:
-    """Quarantine, rests and strikes are forgotten."""
-    scene = Scene()
-    for _ in range(STRIKES):
-        scene.ended(Consequence.STRIKE)
-
-    scene.service_states.resume(TRIPS.id)
-
-    assert scene.of() == FRESH
-
-
-def test_what_happens_to_one_service_concerns_no_other() -> None:
-    """Neither the table's other services nor other tables."""
-    scene = Scene()
-
-    scene.ended(Consequence.QUARANTINE)
-
     assert scene.of(TRIPS, Service.CLEAN) == FRESH
     assert scene.of(ORDERS) == replace(FRESH, table=ORDERS.id)
 
@@ -264,27 +217,6 @@ def test_what_follows_from_endings_outlives_the_daemon(consequence: Consequence)
     assert Scene(store=scene.store).of() == scene.of()
 
 
-def test_strikes_are_counted_across_restarts() -> None:
-    """A table that kills its daemon again and again is put in quarantine all the same."""
-    store = MemoryStore()
-    for _ in range(STRIKES):
-        scene = Scene(store=store)
-        assert scene.of().quarantined is None
-        scene.ended(Consequence.STRIKE)
-
-    assert Scene(store=store).of().quarantined is not None
-
-
-def test_a_success_is_forgotten_in_the_store_too() -> None:
-    """Nothing is kept of a service that has nothing against it."""
-    scene = Scene()
-    scene.ended(Consequence.STRIKE)
-
-    scene.ended(Consequence.NONE)
-
-    assert scene.store.service_states() == []
-
-
 def test_resuming_a_table_clears_what_another_replica_keeps_of_it() -> None:
     """A person may ask any replica: the one that owns the table hears of it at its next refresh."""
     owner = Scene()
@@ -319,13 +251,13 @@ class CountingStore(MemoryStore):
         self.writes = 0
         self.away = False
 
-    def keep_service_state(self, row: ServiceStateRow) -> None:
+    def keep_row(self, row: Row) -> None:
         self._count()
-        super().keep_service_state(row)
+        super().keep_row(row)
 
-    def forget_service_state(self, table: TableId, service: Service) -> None:
+    def forget_row(self, kind: type[Row], table: TableId, service: Service) -> None:
         self._count()
-        super().forget_service_state(table, service)
+        super().forget_row(kind, table, service)
 
     def _count(self) -> None:
         if self.away:
@@ -408,14 +340,6 @@ def test_what_we_ended_ourselves_changes_nothing() -> None:
     scene.ended(Consequence.AGAIN)
 
     assert scene.of() == before
-
-
-def test_pauses_outlive_the_daemon() -> None:
-    """They are people's, and kept in the store."""
-    store = MemoryStore()
-    Scene(store=store).service_states.pause(TRIPS.id, "migration")
-
-    assert Scene(store=store).of().paused == "migration"
 
 
 def test_resuming_everything_leaves_quarantine_as_it_is() -> None:

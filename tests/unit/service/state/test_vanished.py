@@ -25,14 +25,6 @@ def pending(time: int, what: Service | InstantKind) -> Instant:
     return an_instant(time=f"{time:03}", stands_for=what, state=State.INFLIGHT)
 
 
-HISTORY = (done(10), done(20, Service.CLEAN), done(30), done(40, Service.COMPACTION), done(50))
-
-
-def test_what_is_completed_has_not_vanished() -> None:
-    """It is there."""
-    assert not has_vanished(timeline(*HISTORY), "040", Service.COMPACTION)
-
-
 @given(
     at=st.integers(1, 20),
     service=st.sampled_from(Service),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -18,20 +16,12 @@ from lakewarden.service.control.commands import RunGiven
 from lakewarden.service.model.run import RunState
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness
 
-_Answer = TypeVar("_Answer")
-
-
-def answered(harness: DaemonHarness, future: Future[_Answer]) -> _Answer:
-    """Turn once and return the answer, which must be there at once."""
-    harness.turn()
-    return future.result(timeout=0)
-
 
 def ask(
     harness: DaemonHarness, service: Service = Service.COMPACTION
 ) -> RunGiven | Blocked | NotDue | WouldRun | DoesNotApply:
     """Ask for a run of trips as the API does."""
-    return answered(harness, harness.status.commands.request_run(TRIPS, service, by="a person"))
+    return harness.answered(harness.status.commands.request_run(TRIPS, service, by="a person"))
 
 
 # -- runs
@@ -78,17 +68,6 @@ def test_asking_for_what_is_active_answers_with_that_run(tmp_path: Path) -> None
     harness.held_pool.release()
     harness.until(harness.at_rest)
     assert len(harness.runs()) == 1
-
-
-def test_asking_never_skips_a_block(tmp_path: Path) -> None:
-    """The answer is the block, with its remedy, and no row is made."""
-    harness = DaemonHarness(tmp_path)
-    answered(harness, harness.status.commands.pause(TRIPS, reason="migration"))
-
-    answer = ask(harness)
-
-    assert answer == Blocked(reason="paused: migration", remedy="resume it")
-    assert harness.runs() == []
 
 
 def test_asking_is_answered_from_the_table_as_it_is_now(tmp_path: Path) -> None:
@@ -138,13 +117,13 @@ def test_somebody_who_no_longer_waits_for_an_answer_does_no_harm(tmp_path: Path)
 def test_a_paused_table_starts_nothing_until_it_is_resumed(tmp_path: Path) -> None:
     """Neither by its policy nor from its queue; resuming looks at it at once."""
     harness = DaemonHarness(tmp_path)
-    answered(harness, harness.status.commands.pause(TRIPS, reason="migration"))
+    harness.answered(harness.status.commands.pause(TRIPS, reason="migration"))
     harness.write(3)
     harness.for_a_while(timedelta(minutes=1))
     assert harness.runs() == []
     assert harness.store.decisions(TRIPS)[0].reason == "paused: migration"
 
-    answered(harness, harness.status.commands.resume(TRIPS))
+    harness.answered(harness.status.commands.resume(TRIPS))
 
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED], within=timedelta(seconds=10))
 
@@ -153,13 +132,13 @@ def test_pausing_everything_stops_every_table(tmp_path: Path) -> None:
     """And ends for every table at once."""
     names = [TableId("a"), TableId("b")]
     harness = DaemonHarness(tmp_path, names=names)
-    answered(harness, harness.status.commands.pause(None, reason="maintenance"))
+    harness.answered(harness.status.commands.pause(None, reason="maintenance"))
     for name in names:
         harness.write(3, name)
     harness.for_a_while()
     assert harness.runs() == []
 
-    answered(harness, harness.status.commands.resume(None))
+    harness.answered(harness.status.commands.resume(None))
 
     harness.until(lambda: harness.states() == [RunState.SUCCEEDED] * 2, within=timedelta(seconds=10))
 
@@ -170,14 +149,14 @@ def test_a_pause_lets_the_step_end_and_refuses_the_next(tmp_path: Path, step: St
     harness = DaemonHarness(tmp_path)
     harness.write(3)
     harness.until_executing(step)
-    answered(harness, harness.status.commands.pause(TRIPS, reason="migration"))
+    harness.answered(harness.status.commands.pause(TRIPS, reason="migration"))
     harness.held_pool.release()
     harness.until(lambda: harness.states() == [RunState.YIELDED])
     assert harness.runs()[0].outcome == "paused: migration"
     harness.for_a_while()
     assert harness.lake.log_files == 3
 
-    answered(harness, harness.status.commands.resume(TRIPS))
+    harness.answered(harness.status.commands.resume(TRIPS))
 
     harness.until(lambda: harness.lake.log_files == 0)
     assert len(harness.completed(Service.COMPACTION)) == 1
@@ -222,25 +201,6 @@ def test_draining_plans_nothing_any_more(tmp_path: Path) -> None:
     assert harness.states() == [RunState.YIELDED]
     assert harness.runs()[0].outcome == "the daemon is draining"
     assert harness.completed(Service.COMPACTION) == []
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("drain", [timedelta(0), timedelta(minutes=1)])
-def test_what_does_not_finish_in_time_is_cut_off_and_stays_resumable(tmp_path: Path, drain: timedelta) -> None:
-    """The daemon ends whatever a worker is doing; the next one completes the very same instant."""
-    harness = DaemonHarness(tmp_path, drain=drain)
-    harness.write(3)
-    run = harness.until_executing(Step.EXECUTE)
-    harness.stop()
-    assert harness.states()[0] is RunState.YIELDED
-    assert harness.lake.log_files == 3
-
-    harness.compose()
-    harness.until(lambda: harness.states() == [RunState.YIELDED, RunState.SUCCEEDED])
-
-    settled, heir = harness.runs()
-    assert settled.id == run.id
-    assert heir.instant == settled.instant
 
 
 @pytest.mark.timeout(30)

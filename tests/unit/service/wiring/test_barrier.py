@@ -9,7 +9,6 @@ import pytest
 
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service, Step
-from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import RunState
 from lakewarden.service.state.barriers import HELD_BACK, BarrierGranted
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness, prepare
@@ -115,20 +114,6 @@ def test_a_hold_of_nothing_is_a_mere_wait(tmp_path: Path) -> None:
     harness.answered(harness.status.commands.hold_cleans(TRIPS, hold=timedelta(0), wait=SECOND))
 
     harness.until(lambda: harness.states(Service.CLEAN) == [RunState.SUCCEEDED], within=15 * SECOND)
-
-
-def test_a_barrier_is_its_tables_own(tmp_path: Path) -> None:
-    """Other tables are cleaned meanwhile."""
-    other = TableId("orders")
-    harness = DaemonHarness(tmp_path, names=["trips", "orders"], policies=CLEAN)
-    for lake in harness.lakes.values():
-        prepare(lake)
-    held = harness.answered(harness.status.commands.hold_cleans(TRIPS, hold=60 * SECOND, wait=SECOND))
-
-    harness.until(lambda: harness.states(Service.CLEAN, other) == [RunState.SUCCEEDED])
-
-    assert harness.clock.now() < held.until
-    assert harness.states(Service.CLEAN, TRIPS) in ([], [RunState.QUEUED])
 
 
 def test_writers_that_hold_again_and_again_starve_no_clean(tmp_path: Path) -> None:

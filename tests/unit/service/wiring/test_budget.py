@@ -184,32 +184,6 @@ def test_the_first_clean_of_a_table_waits_for_an_approval_of_its_numbers(tmp_pat
     harness.until(lambda: len(harness.completed(Service.CLEAN)) == 3)
 
 
-def test_a_first_clean_that_nobody_approved_is_asked_for_after_a_restart_too(tmp_path: Path) -> None:
-    """Without an answer nothing is deleted, however often the daemon is started."""
-    harness = blocked(tmp_path, budget=FIRST)
-    harness.compose()
-    harness.for_a_while(timedelta(minutes=5))
-    assert isinstance(harness.decision(Service.CLEAN), Blocked)
-    assert harness.lake.file_versions == 2
-
-
-def test_a_larger_first_clean_than_was_shown_asks_again(tmp_path: Path) -> None:
-    """The approval bounds it: it counts for the plan that was shown."""
-    harness = blocked(tmp_path, budget=FIRST)
-    harness.answered(harness.status.commands.pause(None, reason="hold on"))
-    harness.answered(harness.status.commands.approve(TRIPS, Service.CLEAN, by="ada"))
-    (shown,) = harness.view().timeline.pending(Service.CLEAN)
-    harness.lake.withdraw(shown.time)
-    prepare(harness.lake)
-    harness.answered(harness.status.commands.resume(None))
-
-    harness.until(lambda: harness.states(Service.CLEAN) == [RunState.YIELDED] * 2)
-    harness.turn()
-    assert harness.decision(Service.CLEAN) == Blocked(
-        reason="would delete 2 files in the first clean of the table", remedy=APPROVE
-    )
-
-
 def test_the_setting_that_allows_a_first_clean_ends_the_wait(tmp_path: Path) -> None:
     """An operator who allows first cleans need not approve each one that already waits."""
     harness = blocked(tmp_path, budget=FIRST)

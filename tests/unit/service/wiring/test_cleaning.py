@@ -25,14 +25,6 @@ def left_half_way(harness: DaemonHarness) -> str:
     return plan
 
 
-def test_a_clean_that_is_due_starts_with_the_daemon(tmp_path: Path) -> None:
-    """Without a hook and without a commit, within the time in which the first looks are spread."""
-    harness = DaemonHarness(tmp_path, policies=COMPACT_AND_CLEAN)
-    prepare(harness.lake)
-
-    harness.until(lambda: harness.lake.file_versions == 1, within=timedelta(seconds=10))
-
-
 @pytest.mark.parametrize("slots", [1, 2, 4])
 def test_a_clean_that_was_left_half_way_is_finished_before_the_next_commit(tmp_path: Path, slots: int) -> None:
     """At start-up it goes first, and the compaction's commit waits for it, in every pool."""

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.contract import Assignment, Granted, Refused
-from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.table import Mode, Policy, TableId
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.run import RunState
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness, HarnessClock, prepare
-from tests.support.doubles.fake import FakeTable
 from tests.support.doubles.fake.programs import LOG_FILE_BYTES
 from tests.support.doubles.fake_pool import FakePool
 
@@ -170,15 +168,6 @@ def test_no_new_clean_starts_while_a_commit_is_under_way(tmp_path: Path) -> None
     harness.until(lambda: harness.states() == harness.states(Service.CLEAN) == [RunState.SUCCEEDED])
 
 
-def test_one_slot_is_enough_for_everything_in_turn(tmp_path: Path) -> None:
-    """Where nothing can run beside anything, compaction and clean follow each other."""
-    harness = ready_for_both(tmp_path, slots=1)
-
-    harness.until(lambda: harness.states() == harness.states(Service.CLEAN) == [RunState.SUCCEEDED])
-
-    assert harness.lake.log_files == 0
-
-
 # -- writers win
 
 
@@ -290,69 +279,7 @@ def test_a_worker_that_dies_before_it_has_planned_leaves_nothing(tmp_path: Path)
     assert len(harness.completed(Service.COMPACTION)) == 1
 
 
-def test_a_lost_run_whose_timeline_cannot_be_read_waits_for_it(tmp_path: Path) -> None:
-    """It is UNKNOWN, nothing else starts on the table, and it is settled when the timeline can be read again."""
-    harness = DaemonHarness(tmp_path)
-    harness.write(3)
-    run = harness.until_executing(Step.COMMIT)
-    broken = harness.lake.folder / "timeline" / "99999999.write.requested"
-    broken.write_text("{")
-    harness.pool.kill(run.id, after=Step.COMMIT)
-    harness.held_pool.release()
-    harness.until(lambda: harness.states() == [RunState.UNKNOWN])
-    harness.write(3)
-    harness.for_a_while(timedelta(minutes=1))
-    assert harness.states() == [RunState.UNKNOWN]
-
-    broken.unlink()
-
-    harness.until(lambda: harness.states() == [RunState.SUCCEEDED, RunState.SUCCEEDED])
-
-
-class FullPool(FakePool):
-    """A pool whose worker goes away just when it is given a run."""
-
-    refusals = 1
-
-    def submit(self, assignment: Assignment) -> None:
-        if self.refusals:
-            self.refusals -= 1
-            raise TemporaryError("no free slot in the session pool")
-        super().submit(assignment)
-
-
-def test_a_run_that_found_no_slot_is_cancelled_and_asked_for_again(tmp_path: Path) -> None:
-    """Nothing was begun and nobody is to blame."""
-    harness = DaemonHarness(tmp_path)
-    harness.compose(FullPool(slots=2, clock=harness.clock))
-    harness.write(3)
-
-    harness.until(lambda: harness.lake.log_files == 0 and harness.at_rest())
-
-    assert harness.states() == [RunState.YIELDED, RunState.SUCCEEDED]
-
-
 # -- tables that change under us
-
-
-def test_a_table_that_is_made_again_is_another_table(tmp_path: Path) -> None:
-    """The run of the old one does nothing to the new one, whose own services have leases of their own."""
-    harness = DaemonHarness(tmp_path)
-    harness.write(3)
-    harness.until_executing(Step.EXECUTE)
-    old = harness.lake.folder
-    old.rename(tmp_path / "dropped")
-    harness.lakes[TRIPS] = FakeTable.create(old, clock=harness.clock)
-    harness.write(3)
-    harness.held_pool.release()
-
-    harness.until(lambda: RunState.SUCCEEDED in harness.states() and harness.at_rest())
-
-    first, second = harness.runs()
-    assert first.state is RunState.FAILED
-    assert first.identity != second.identity
-    assert second.epoch == 1
-    assert harness.lake.log_files == 0
 
 
 def test_an_idle_table_is_not_asked_again_before_something_is_written(tmp_path: Path) -> None:

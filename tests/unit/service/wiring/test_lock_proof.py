@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.proof import LockReading, LockSample
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
+from lakewarden.service.model.rows import LockProofRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.reporting.explain.assembly import explain
 from lakewarden.service.reporting.explain.text import written_out
@@ -175,7 +175,7 @@ def test_a_table_at_rest_whose_lock_was_taken_for_each_commit_need_not_wait(tmp_
     harness.clock.advance(LIVE_FOR + timedelta(minutes=1))
 
     harness.until(lambda: RunState.SUCCEEDED in harness.states())
-    (row,) = harness.store.lock_proofs()
+    (row,) = harness.store.rows(LockProofRow)
     assert (row.verdict, row.witnessed) == ("proved", 0)
 
 
@@ -204,19 +204,6 @@ def test_a_lock_service_that_is_away_blocks_an_unproved_table_with_its_own_words
     lock.failure = "ZooKeeper at zk:2181 does not answer: refused"
     commit(harness, lock, times=4)
     harness.until(lambda: harness.states().count(RunState.SUCCEEDED) > 1)
-
-
-def test_another_replica_goes_on_with_what_this_one_has_learned(tmp_path: Path, lock: Locked) -> None:
-    """What was seen is in the store that they share."""
-    harness = make_harness(tmp_path, lock)
-    commit(harness, None)
-    commit(harness, None)
-    (row,) = harness.store.lock_proofs()
-    assert row.verdict == "disproved"
-    other: Callable[[], None] = harness.compose  # another life: it knows the store alone
-    other()
-    harness.for_a_while(timedelta(seconds=20))
-    assert verdict(harness) is ProofState.DISPROVED
 
 
 def test_only_so_many_tables_are_looked_at_closely_at_a_time(

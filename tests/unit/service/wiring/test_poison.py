@@ -7,8 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from lakewarden.executors.contract import Failed, FailureKind, Outcome, Yielded
 from lakewarden.planners.model.instant import Fate, Service, Step
 from lakewarden.planners.model.table import TableId
@@ -44,7 +42,9 @@ def begin(harness: DaemonHarness, pool: FakePool) -> None:
 
 def service_state(harness: DaemonHarness, table: TableId) -> ServiceStateRow | None:
     """Return what the store holds against a table's compaction."""
-    found = [row for row in harness.store.service_states() if (row.table, row.service) == (table, Service.COMPACTION)]
+    found = [
+        row for row in harness.store.rows(ServiceStateRow) if (row.table, row.service) == (table, Service.COMPACTION)
+    ]
     return found[0] if found else None
 
 
@@ -106,11 +106,12 @@ def test_two_bad_tables_are_both_found_out(tmp_path: Path) -> None:
         harness.write(3, table)
 
     harness.until(
-        lambda: all(s.quarantined for s in harness.store.service_states()) and is_found_out(harness), within=A_WHILE
+        lambda: all(s.quarantined for s in harness.store.rows(ServiceStateRow)) and is_found_out(harness),
+        within=A_WHILE,
     )
     harness.until(lambda: harness.lakes[GOOD[0]].log_files == 0, within=A_WHILE)
 
-    assert {row.table for row in harness.store.service_states()} == {BAD, "worse"}
+    assert {row.table for row in harness.store.rows(ServiceStateRow)} == {BAD, "worse"}
     assert pool.deaths <= 2 * (1 + STRIKES)
 
 
@@ -125,11 +126,11 @@ def test_a_suspect_that_succeeds_alone_is_cleared_and_runs_beside_others_again(t
 
     pool.die()
     harness.turn()
-    assert {row.table for row in harness.store.service_states() if row.suspect and not row.strikes} == set(
+    assert {row.table for row in harness.store.rows(ServiceStateRow) if row.suspect and not row.strikes} == set(
         harness.lakes
     )
 
-    harness.until(lambda: not harness.store.service_states() and harness.at_rest())
+    harness.until(lambda: not harness.store.rows(ServiceStateRow) and harness.at_rest())
     assert harness.states(table=TRIPS) == [RunState.FAILED, RunState.SUCCEEDED]
 
 
@@ -143,7 +144,7 @@ def test_a_jvm_that_we_kill_ourselves_leaves_no_suspects(tmp_path: Path) -> None
     harness.pool.evict("its lease was not renewed")
     harness.turn()
 
-    assert harness.store.service_states() == []
+    assert harness.store.rows(ServiceStateRow) == []
     harness.held_pool.release()
     harness.until(lambda: harness.states(table=TRIPS)[-1] is RunState.SUCCEEDED)
 
@@ -164,7 +165,7 @@ def test_a_joined_step_that_outlives_its_permit_is_struck_and_its_neighbours_are
     harness.pool.expire(hanging.id)
     harness.turn()
 
-    against = [row for row in harness.store.service_states() if row.strikes or row.suspect or row.rest_until]
+    against = [row for row in harness.store.rows(ServiceStateRow) if row.strikes or row.suspect or row.rest_until]
     assert [(row.table, row.service, row.strikes, row.suspect) for row in against] == [(TRIPS, Service.CLEAN, 1, False)]
     assert [harness.states(table=other)[0] for other in others] == [RunState.CANCELLED] * 2
     assert len(harness.held_pool.under_way) >= len(others), "they are at it again, beside each other"
@@ -193,19 +194,3 @@ def test_a_suspect_whose_worker_lives_to_tell_of_a_failure_is_cleared() -> None:
 
     end(failure, executing)
     assert not service_states.last_runs().suspects
-
-
-@pytest.mark.parametrize("deaths", [1, 2])
-def test_a_table_that_dies_alone_is_struck_for_each_death(tmp_path: Path, deaths: int) -> None:
-    """With nobody beside it, nobody else can have been it."""
-    harness = DaemonHarness(tmp_path)
-    pool = PoisonedPool(slots=4, clock=harness.clock, poisoned=[TRIPS])
-    harness.compose(pool)
-    harness.write(3)
-
-    harness.until(lambda: pool.deaths == deaths)
-    harness.turn()
-
-    against = service_state(harness, TRIPS)
-    assert against is not None
-    assert (against.strikes, against.suspect) == (deaths, False)

@@ -367,20 +367,6 @@ def test_new_settings_of_an_idle_table_are_in_force_at_once(harness: DaemonHarne
     harness.until(lambda: harness.completed(Service.COMPACTION) != [])
 
 
-def test_tables_come_and_go_with_the_file(harness: DaemonHarness, tmp_path: Path) -> None:
-    """A new table is served. One that is gone is released, after its run."""
-    other = FakeTable.create(tmp_path / "other", clock=harness.clock)
-    harness.lakes[TableId("other")] = other
-    trips = registered(harness)[TRIPS]
-    harness.offer([replace(trips, id=TableId("other"), location=str(other.folder))], [], {})
-    harness.turn()
-    for _ in range(3):
-        other.write()
-
-    harness.until(lambda: harness.completed(Service.COMPACTION, TableId("other")) != [])
-    assert set(registered(harness)) == {TableId("other")}
-
-
 class Reloaded:
     """A file, what reads it again, and what it hands over."""
 

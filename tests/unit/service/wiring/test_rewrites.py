@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
 
 from lakewarden.planners.model.decision import Blocked, DoesNotApply, NotDue, WouldRun
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.service.control.commands import RunGiven
+from lakewarden.service.model.rows import RewriteRow
 from lakewarden.service.model.run import RunState
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, TRIPS, DaemonHarness
-
-_Answer = TypeVar("_Answer")
-
-
-def answered(harness: DaemonHarness, future: Future[_Answer]) -> _Answer:
-    """Turn once and return the answer, which must be there at once."""
-    harness.turn()
-    return future.result(timeout=0)
 
 
 def ask(
@@ -26,7 +17,7 @@ def ask(
 ) -> RunGiven | Blocked | NotDue | WouldRun | DoesNotApply:
     """Ask for a rewrite of all files of trips as the API does."""
     asked = harness.status.commands.request_run(TRIPS, service, by="ada", rewrite_all=True)
-    return answered(harness, asked)
+    return harness.answered(asked)
 
 
 def under_way(harness: DaemonHarness) -> bool:
@@ -114,17 +105,17 @@ def test_a_service_that_cannot_rewrite_all_is_named(tmp_path: Path) -> None:
 
     assert isinstance(answer, Blocked)
     assert answer.reason == "the clean of a table of format fake cannot rewrite all files"
-    assert harness.store.rewrites() == []
+    assert harness.store.rows(RewriteRow) == []
 
 
 def test_a_block_is_not_skipped_and_keeps_no_request(tmp_path: Path) -> None:
     """A paused table gets no request that would begin by itself later."""
     harness = DaemonHarness(tmp_path)
     harness.write(1)
-    answered(harness, harness.status.commands.pause(TRIPS, reason="hands off"))
+    harness.answered(harness.status.commands.pause(TRIPS, reason="hands off"))
 
     assert ask(harness) == Blocked(reason="paused: hands off", remedy="resume it")
-    assert harness.store.rewrites() == []
+    assert harness.store.rows(RewriteRow) == []
 
 
 def test_a_rewrite_that_is_withdrawn_begins_no_further_run(tmp_path: Path) -> None:
@@ -134,8 +125,8 @@ def test_a_rewrite_that_is_withdrawn_begins_no_further_run(tmp_path: Path) -> No
     ask(harness)
     harness.until_executing(Step.COMMIT)
 
-    assert answered(harness, harness.status.commands.end_rewrite(TRIPS, Service.COMPACTION))
-    assert not answered(harness, harness.status.commands.end_rewrite(TRIPS, Service.COMPACTION))
+    assert harness.answered(harness.status.commands.end_rewrite(TRIPS, Service.COMPACTION))
+    assert not harness.answered(harness.status.commands.end_rewrite(TRIPS, Service.COMPACTION))
     harness.held_pool.release()
     harness.until(harness.at_rest)
     harness.for_a_while()

@@ -89,16 +89,6 @@ def test_what_stops_a_run_reaches_the_workers_that_have_it(tmp_path: Path) -> No
     assert not cluster.progress()
 
 
-def test_a_plan_of_unknown_size_stays(tmp_path: Path) -> None:
-    """A route that asks for a size takes no run without one."""
-    sized, cluster = SizedFormat(), HoldingPool(slots=2)
-    sized.size = None
-    harness = harness_of(tmp_path, sized, cluster)
-    harness.write(3)
-    harness.until_executing(Step.EXECUTE)
-    assert not cluster.progress()
-
-
 def test_a_queued_run_that_a_size_leads_waits_for_the_first_observation(tmp_path: Path) -> None:
     """After a restart the queue is known before the tables are. A large plan is given to no small workers meanwhile."""
     sized, cluster = SizedFormat(), HoldingPool(slots=0)

@@ -38,15 +38,6 @@ def nothing_is_pending(harness: DaemonHarness) -> bool:
     return harness.view().timeline.pending(Service.CLUSTERING) == ()
 
 
-def test_a_clustering_runs_where_nobody_writes(tmp_path: Path) -> None:
-    """Planned, executed and committed in one go."""
-    harness = make_harness(tmp_path)
-
-    harness.until(lambda: harness.states(Service.CLUSTERING) == [RunState.SUCCEEDED])
-
-    assert len(harness.completed(Service.CLUSTERING)) == 1
-
-
 @pytest.mark.parametrize("step", [Step.PLAN, Step.EXECUTE])
 def test_a_write_that_begins_after_the_plan_ends_the_clustering_at_once(tmp_path: Path, step: Step) -> None:
     """Its plan is withdrawn in the same turn: it does not stand at a question."""
@@ -116,7 +107,7 @@ def test_a_clustering_that_has_rewritten_nothing_lets_a_compaction_go_first(tmp_
     compaction = {Service.COMPACTION: Policy(trigger=NumCommits(at_least=4))}
     clock = HarnessClock()
     store = MemoryStore(clock=clock)
-    store.keep_service_state(ServiceStateRow(table=TRIPS, service=Service.COMPACTION, tries=yielded))
+    store.keep_row(ServiceStateRow(table=TRIPS, service=Service.COMPACTION, tries=yielded))
     harness = DaemonHarness(tmp_path, policies={**CLUSTER, **compaction}, clock=clock, store=store)
     prepare(harness.lake)
     harness.until_executing(Step.PLAN, Service.CLUSTERING)

@@ -10,6 +10,7 @@ import pytest
 
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.model.access import Act, Caller, Role
+from lakewarden.service.model.rows import RewriteRow
 from tests.support.store.memory_store import MemoryStore
 from tests.unit.service.http.conftest import ServedDaemon
 
@@ -103,8 +104,8 @@ def test_a_withdrawal_that_cannot_be_noted_withdraws_no_rewrite(served: ServedDa
     """The runs that follow it would begin again, or never, without a word of who has said so."""
     rewrite = "/v1/tables/trips/services/compaction"
     assert _asked(served, "alice", "POST", f"{rewrite}/runs", {"rewrite_all": True}).status_code == 202
-    asked = store.rewrites()
+    asked = store.rows(RewriteRow)
     store.full = True
     assert _asked(served, "alice", "DELETE", f"{rewrite}/rewrite").status_code == 503
     assert asked
-    assert store.rewrites() == asked
+    assert store.rows(RewriteRow) == asked

@@ -15,23 +15,6 @@ from tests.unit.service.ownership.table_shares.conftest import LEASE, TABLES, Cl
 ALL = list(TABLES)
 
 
-def test_one_replica_owns_every_table(cluster: Cluster) -> None:
-    """From its start on, without waiting for anybody."""
-    assert cluster.open("one").owned == ALL
-
-
-def test_a_second_replica_gets_half_of_the_tables(cluster: Cluster) -> None:
-    """The first gives back what is above its share; no table is ever owned by two."""
-    one = cluster.open("one")
-    two = cluster.open("two")
-    assert two.owned == []
-
-    cluster.until_shared()
-
-    assert (len(one.owned), len(two.owned)) == (2, 2)
-    assert sorted(one.owned + two.owned) == ALL
-
-
 def test_each_works_on_its_own_tables_only(cluster: Cluster) -> None:
     """Every table is compacted once, and by its owner."""
     cluster.open("one"), cluster.open("two")

@@ -12,6 +12,7 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.model.rows import FolderRow
 from lakewarden.service.state.table_registry import TableRegistry
 from lakewarden.service.state.trust import TableFolders
+from lakewarden.service.store.sql.notes import Row
 from tests.support.store.memory_store import MemoryStore
 from tests.support.values import a_view
 
@@ -105,11 +106,11 @@ class FullStore(MemoryStore):
 
     full = True
 
-    def keep_folder(self, row: FolderRow) -> None:
+    def keep_row(self, row: Row) -> None:
         """Keep the row, or fail."""
         if self.full:
             raise TemporaryError("the disk is full")
-        super().keep_folder(row)
+        super().keep_row(row)
 
 
 def test_a_folder_that_could_not_be_stored_is_stored_by_the_next_observation() -> None:
@@ -122,7 +123,7 @@ def test_a_folder_that_could_not_be_stored_is_stored_by_the_next_observation() -
     store.full = False
     folders.seen(ONE, THERE)
 
-    assert [row.table for row in store.folders()] == [ONE.id]
+    assert [row.table for row in store.rows(FolderRow)] == [ONE.id]
 
 
 def test_a_format_waits_for_the_first_look_at_each_of_its_tables_in_catalogs() -> None:

@@ -48,13 +48,8 @@ def test_a_service_without_our_name_is_of_another_program() -> None:
 
 def test_a_plan_that_names_no_author_is_ours_if_the_store_has_it() -> None:
     """Hudi's clean names nobody. A run of an earlier life of the daemon is ours, too."""
-    clock, store = HarnessClock(), MemoryStore()
-    run = store.request(a_run(service=Service.CLEAN))
-    take_ownership(store)
-    store.share(ME, locations=[TRIPS.location], busy=())
-    run = store.take_lease(run.id, owner=ME, at=clock.now())
-    store.progress(run.id, epoch=run.epoch or 0, instant="1")
-    known = ForeignServices(store=store, clock=clock)
+    clock = HarnessClock()
+    known = ForeignServices(store=a_store_with_a_clean("1"), clock=clock)
     known.seen(TRIPS, a_view(an_instant(time="1", stands_for=Service.CLEAN, completed_at=clock.now())))
     assert known.of(TRIPS.id) == ()
 
