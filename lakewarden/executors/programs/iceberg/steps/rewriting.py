@@ -383,10 +383,16 @@ class RewriteSteps:
             sequence=metadata.by_id[self._planned_from].sequence,
             left=frozenset[int]().union(*(group.known.left for group in batch)),
         )
+        with translated(Step.COMMIT):
+            has_row_ids = self._table.java.snapshot(planned.snapshot).firstRowId() is not None
 
         def look(proposed: Proposed) -> None:
             if proposed.parent == planned.snapshot:
                 return  # no delete is newer than the plan
+            if not has_row_ids and proposed.java.firstRowId() is not None:
+                # The first commit after an upgrade to version 3 gives each row its id. Files that were written from
+                # what was read before it have none, and their rows would get other ids (run).
+                raise YieldError("the rows were given ids since the rewrite was planned: a new plan keeps the ids")
             storage = self._table.storage
             manifests = manifests_in(proposed.manifest_list, storage)
             why = refusal(planned, snapshot=proposed.id, manifests=manifests, metadata=metadata, storage=storage)
