@@ -2,7 +2,7 @@
 -- they are options of the sink in Flink.
 -- CAREFUL: its mode is observe, so Lakewarden runs none of the services that are switched off here.
 -- Services of Lakewarden, which no other job may run: compaction, clean, archive, orphans, partition_commit.
--- Left to the writer, because they have no policy: clustering, ttl.
+-- Left to the writer, because they have no policy: ttl.
 
 -- Lakewarden compacts the table, and its writers do not; they expire no snapshots, and create and expire no tags
 'write-only' = 'true',
