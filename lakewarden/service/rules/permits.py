@@ -320,11 +320,13 @@ def unapproved(plan: Plan, budget: DeletionBudget, *, first: bool, shorter: str 
     `first`: no clean of the table was ever permitted to delete. `shorter` says what the writers kept that the policy
     does not.
     """
-    reasons = [excess(plan, budget)]
-    if plan.files_to_delete:
-        reasons.append(f"would delete {_amount(plan)} in the first clean of the table" if first else None)
-        reasons.append(None if shorter is None else f"would delete {_amount(plan)}, and {shorter}")
-    return "; ".join(reason for reason in reasons if reason is not None) or None
+    reason = excess(plan, budget)
+    if plan.files_to_delete and first:
+        the_first = f"would delete {_amount(plan)} in the first clean of the table"
+        reason = the_first if reason is None else f"{reason}; it is the first clean of the table"
+    if plan.files_to_delete and shorter is not None:
+        reason = f"{reason or f'would delete {_amount(plan)}'}, and {shorter}"
+    return reason
 
 
 def _amount(plan: Plan) -> str:

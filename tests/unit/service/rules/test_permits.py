@@ -568,8 +568,7 @@ def test_a_first_clean_and_a_shorter_retention_are_said_with_their_numbers() -> 
     )
     both = unapproved(a_plan(files_to_delete=1), DeletionBudget(files=0), first=True, shorter="it kept more")
     assert both == (
-        "would delete 1 file, more than the budget of 0; would delete 1 file in the first clean of the table; "
-        "would delete 1 file, and it kept more"
+        "would delete 1 file, more than the budget of 0; it is the first clean of the table, and it kept more"
     )
     assert unapproved(a_plan(files_to_delete=0), free, first=True, shorter="it kept more") is None
     assert unapproved(plan, free, first=False, shorter=None) is None
