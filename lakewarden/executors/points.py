@@ -33,7 +33,8 @@ class Point(StrEnum):
     """(w), before K1: the plan is on the timeline, the table's lock is held, and the writers were not observed
     since."""
     WITHDRAWING = "withdrawing"
-    """(w): the plan is given up, and still on the timeline. The table's lock is held, but not by a clean."""
+    """(w): the plan is given up, and still on the timeline. The table's lock is held, but not by a clean. A rewrite
+    that was executed passes it again when its files are undone."""
     WRITTEN = "written"
     """(w), between K5 and K6: a clustering has written its files and committed none."""
     STORED = "stored"

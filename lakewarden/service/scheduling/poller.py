@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError
+from lakewarden.planners.model.printable import without_credentials
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage.locations import is_local
@@ -315,12 +316,12 @@ class Poller:
     def _rest(self, table: Table, remembered: _Remembered, now: float, failure: LakewardenError) -> None:
         """Delay a table that cannot be observed. Other tables are not affected."""
         remembered.poll_failures += 1
-        remembered.failure = str(failure)
+        reason = remembered.failure = without_credentials(str(failure))
         rest = min(table.poll * 2 ** min(remembered.poll_failures - 1, 10), LONGEST_RETRY_DELAY)
         self._poll_queue.put(table.id, now + rest.total_seconds() * self._rng.uniform(0.9, 1.1))
         try:
-            self._requests.unreadable(table, str(failure))
+            self._requests.unreadable(table, reason)
         except TemporaryError as store:
             log.warning("store_unavailable", error=str(store))
         if remembered.poll_failures == 1:
-            self._listener.poll_failed(table, str(failure))
+            self._listener.poll_failed(table, reason)

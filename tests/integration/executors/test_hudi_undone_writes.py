@@ -115,9 +115,10 @@ def test_rows_of_a_write_that_was_rolled_back_do_not_return_by_a_compaction(
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("passed", [1, 2], ids=["before its files go", "after they went"])
 @pytest.mark.parametrize("conf", [{}, OLD], ids=["v9", "v6"])
 def test_a_kill_before_the_plan_of_an_undone_write_is_withdrawn_loses_no_row(
-    driver: Driver, table: _Undone, tmp_path: Path, worker_faults: Path, conf: Mapping[str, str]
+    driver: Driver, table: _Undone, tmp_path: Path, worker_faults: Path, conf: Mapping[str, str], passed: int
 ) -> None:
     """The plan stays, and the next run withdraws it."""
     table = dataclasses.replace(table, path=tmp_path / "undone", conf=conf, expected={}, versions=0)
@@ -125,7 +126,7 @@ def test_a_kill_before_the_plan_of_an_undone_write_is_withdrawn_loses_no_row(
     table.write(keys=3)
     before, told = _remember(table), tmp_path / "told"
     worker_faults.write_text(
-        json.dumps([{"point": "withdrawing", "act": "hold", "service": "compaction", "told": str(told)}])
+        json.dumps([{"point": "withdrawing", "act": "hold", "service": "compaction", "told": str(told), "hit": passed}])
     )
     try:
         run = driver.submit(table, Service.COMPACTION)

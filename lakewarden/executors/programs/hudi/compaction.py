@@ -151,6 +151,7 @@ class CompactionSteps(RewriteSteps[CompactionOptions]):
     def _undo(self, instant: str) -> bool:
         """Remove a plan that may have been begun. To be called under the lock."""
         self._table.client.undo_rewrite(instant)
+        self._table.reach(Point.WITHDRAWING)
         return self._table.client.remove_plan(instant)
 
     def _pending(self, instant: str) -> Instant:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from lakewarden.executors.contract import Plan
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import (
     OpenTable,
@@ -241,6 +242,7 @@ def give_up_alone(table: OpenTable, plan: str) -> None:
     """Do the same while the table's lock is held (`OpenTable.alone`): no write begins meanwhile."""
     table.refuse_foreign_plans()
     table.client.undo_rewrite(plan)
+    table.reach(Point.WITHDRAWING)
     if table.writers_may_read_plans() and not _may_resize_buckets(table):
         table.client.complete_without_files(plan, extra_metadata={GIVEN_UP_KEY: table.assignment.run})
     else:
