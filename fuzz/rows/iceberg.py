@@ -184,7 +184,9 @@ class IcebergRowsTable:
         if self._pyiceberg_can(metadata, current):
             yield Look(by="pyiceberg", find=self._by_pyiceberg, expected=now)
         if metadata["format-version"] >= 3:  # none of our services gives a row another id
-            if not self._row_ids or any(given is None for _key, given in self._row_ids):  # upgraded, and no commit since
+            if not self._row_ids or any(
+                given is None for _key, given in self._row_ids
+            ):  # upgraded, and no commit since
                 self._row_ids = self._read({}, "k", "_row_id")
             yield Look(by="spark row ids", find=lambda: self._read({}, "k", "_row_id"), expected=self._row_ids)
         for name, state in self._tags.items():

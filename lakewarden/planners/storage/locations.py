@@ -6,7 +6,7 @@ import functools
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -77,6 +77,14 @@ def is_below(location: str, folder: str) -> bool:
     """
     here, above = by_place(location), by_place(folder).rstrip("/")
     return here == above or here.startswith(f"{above}/")
+
+
+def folders_above(location: str) -> Iterator[str]:
+    """Yield the folders above a location, the nearest first, without the root and the scheme."""
+    above = posixpath.dirname(location)
+    while above not in ("", location) and not above.endswith((":", ":/")):
+        yield above
+        location, above = above, posixpath.dirname(above)
 
 
 def outside(location: str, roots: Sequence[str]) -> str | None:

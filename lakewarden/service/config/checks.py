@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import posixpath
 import queue
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from lakewarden.planners.settings import format_duration, shown
 from lakewarden.planners.storage import Storages, canonical_location
 from lakewarden.planners.storage.locations import (
     by_place,
+    folders_above,
     is_in_catalog,
     is_local,
     named_in_catalog,
@@ -349,21 +349,13 @@ def _shared_places(subject: Subject) -> Iterator[Problem]:
             yield Problem(at=("tables", number, "path"), sentence=sentence)
         taken.setdefault(where, number)
     for where, number in taken.items():
-        outer = next((taken[above] for above in _above(where) if above in taken), None)
+        outer = next((taken[above] for above in folders_above(where) if above in taken), None)
         if outer is not None:
             sentence = (
                 f"{where} lies inside the table at tables[{outer}].path: the services of that table could delete files "
                 "of this one. Move one of the two, or remove its entry"
             )
             yield Problem(at=("tables", number, "path"), sentence=sentence)
-
-
-def _above(where: str) -> Iterator[str]:
-    """Yield the folders above a location, the nearest first."""
-    above = posixpath.dirname(where)
-    while above not in ("", where) and not above.endswith(":/"):
-        yield above
-        where, above = above, posixpath.dirname(above)
 
 
 def _nothing_to_serve(subject: Subject) -> Iterator[Problem]:

@@ -5,7 +5,6 @@ Readers list the catalogs. The rest runs on the control thread. Each replica dis
 
 from __future__ import annotations
 
-import posixpath
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -20,7 +19,7 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Listing
 from lakewarden.planners.storage import Storages
-from lakewarden.planners.storage.locations import by_place
+from lakewarden.planners.storage.locations import by_place, folders_above
 from lakewarden.service.config.layers.patterns import Discover, fitting
 from lakewarden.service.config.layers.templates import dotted, legal_beginning
 from lakewarden.service.control.membership import Membership
@@ -257,7 +256,7 @@ class Discovery:
         second: dict[str, tuple[str, Table]] = {}
         for source, table in self._with_sources():
             here = by_place(table.location)
-            above = tuple(_above(here))
+            above = tuple(folders_above(here))
             inside = next((taken[place] for place in above if place in taken), None)
             if table.id in ids or here in taken:
                 if source is not None and table.id in ids:
@@ -311,14 +310,6 @@ def _is_same(table: Table, other: Table) -> bool:
 def _settings(table: Table) -> Table:
     """Return a table without what only people read of its file."""
     return replace(table, sources={}, file="", line=None)
-
-
-def _above(location: str) -> Iterator[str]:
-    """Yield the folders above a location. A cleanup of a table there could delete files of the table below."""
-    above = posixpath.dirname(location)
-    while above not in ("", location) and not above.endswith((":", ":/")):
-        yield above
-        location, above = above, posixpath.dirname(above)
 
 
 # Sources of tables: what a catalog or a pattern of paths lists, with the settings that the configuration gives.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.storage.locations import by_place
+from lakewarden.planners.storage.locations import by_place, folders_above
 
 
 class TakenPlaces:
@@ -27,7 +26,7 @@ class TakenPlaces:
         here = by_place(table.location)
         self._ids.setdefault(table.id, here)
         self._taken.setdefault(here, table.id)
-        for folder in _above(here):
+        for folder in folders_above(here):
             self._around.setdefault(folder, table.id)
 
     def contradiction(self, table: Table) -> str | None:
@@ -40,7 +39,7 @@ class TakenPlaces:
             return f"the table at {table.location} is registered already, as {self._taken[here]}"
         if self._ids.get(table.id, here) != here:
             return f"the table at {self._ids[table.id]} has the id {table.id} already"
-        outer = next((self._taken[folder] for folder in _above(here) if folder in self._taken), None)
+        outer = next((self._taken[folder] for folder in folders_above(here) if folder in self._taken), None)
         if outer is not None:
             return f"it lies inside of {outer}: the services of that table could delete its files"
         if here in self._around:
@@ -72,11 +71,3 @@ def beside(tables: Sequence[Table], *, others: Sequence[Table]) -> tuple[Sequenc
             fit.append(table)
             places.take(table)
     return fit, left_out
-
-
-def _above(place: str) -> Iterator[str]:
-    """Yield the folders above a place."""
-    above = posixpath.dirname(place)
-    while above not in ("", place) and not above.endswith((":", ":/")):
-        yield above
-        place, above = above, posixpath.dirname(above)

@@ -27,8 +27,8 @@ from lakewarden.service.http.routes.policies import policies_of
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run
 from lakewarden.service.page.facts import facts_of, sums_by_service
-from lakewarden.service.reporting.picture import SPANS, TimeRange, bars, drawn, fitting, steady
 from lakewarden.service.reporting.run_pictures import days_drawn
+from lakewarden.service.reporting.timeline_picture import SPANS, TimeRange, bars, drawn, fitting, steady
 from lakewarden.service.reporting.writer_options import written_out
 
 _NEWEST = 50
