@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
+from lakewarden.cli.tables import state_of
 from lakewarden.planners.model.table import DeletionBudget
 from lakewarden.service.http.access.callers import KEY_COOKIE
 from lakewarden.service.model.access import Caller, Role
@@ -87,7 +88,7 @@ def test_the_list_has_the_tables_that_are_asked_for(served: ServedDaemon, query:
 
 
 def test_what_needs_a_person_is_on_the_first_page_with_the_remedy(make_served: Callable[..., ServedDaemon]) -> None:
-    """A deletion that waits for an approval, and where to approve it."""
+    """A deletion that waits for an approval, and where to approve it. The list of a terminal has the same words."""
     served = make_served(budget=DeletionBudget(files=0))
     prepare(served.lake)
     served.start()
@@ -98,6 +99,8 @@ def test_what_needs_a_person_is_on_the_first_page_with_the_remedy(make_served: C
 
     assert "waits for approval" in served.api.get("/").text
     assert "Approve the deletion" in served.api.get("/tables/trips").text
+    (table,) = served.api.get("/v1/tables").json()["items"]
+    assert state_of(table) == "waits for approval: clean"
 
 
 def test_the_page_of_a_table_draws_its_timeline(served: ServedDaemon) -> None:
