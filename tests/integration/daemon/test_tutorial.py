@@ -1,4 +1,4 @@
-"""The tutorial of the first Hudi table, command by command as its page has it, on a table with a live writer."""
+"""The tutorials of a first table, command by command as their pages have them, on a table with a live writer."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from lakewarden.demo.daemon import free_port
+from lakewarden.executors.worker import bundles
+from tests.support.catalogs.iceberg_rest import iceberg_rest
+from tests.support.object_stores.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders
+    from tests.support.object_stores.s3_server import S3Server
 
 pytestmark = pytest.mark.spark
 
-PAGE = Path(__file__).parents[3] / "docs" / "tutorial_hudi.md"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 class Reader:
-    """A reader of the tutorial, in a folder. What is theirs stands in the place of the names on the page."""
+    """A reader of a tutorial, in a folder. What is theirs stands in the place of the names on the page."""
 
-    def __init__(self, folder: Path, theirs: dict[str, str]) -> None:
+    def __init__(self, page: str, folder: Path, theirs: dict[str, str]) -> None:
         self.folder, self.ports = folder, (free_port(), free_port())
-        text = PAGE.read_text(encoding="utf-8")
+        text = (DOCS / page).read_text(encoding="utf-8")
         for name, own in theirs.items():
             assert name in text, f"the page does not name {name} any more"
             text = text.replace(name, own)
@@ -74,7 +79,7 @@ class Reader:
             self.serving.wait(300)
 
 
-def test_a_reader_who_follows_the_page_has_a_compacted_table(orders: Orders, tmp_path: Path) -> None:
+def test_a_reader_of_the_first_hudi_table_has_it_compacted(orders: Orders, tmp_path: Path) -> None:
     """Each command ends well and says what the page says. The writer pastes what it is told to."""
     lock = orders.lock
     theirs = {
@@ -84,7 +89,7 @@ def test_a_reader_who_follows_the_page_has_a_compacted_table(orders: Orders, tmp
         "lock_key: orders": f"lock_key: {lock['lock_key']}",
     }
     (folder := tmp_path / "reader").mkdir()
-    reader = Reader(folder, theirs)
+    reader = Reader("tutorial_hudi.md", folder, theirs)
 
     explained = reader.next()
     assert "MERGE_ON_READ version 9" in explained
@@ -117,3 +122,47 @@ def test_a_reader_who_follows_the_page_has_a_compacted_table(orders: Orders, tmp
         assert orders.found() == writer.expected
     finally:
         reader.stop()
+
+
+def test_a_reader_of_the_first_iceberg_table_has_it_compacted(
+    s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command ends well and says what the page says. The writer goes on while the daemon acts."""
+    bundles.fetch(["iceberg"], needs=["aws"])
+    s3_server.start()
+    monkeypatch.setenv("LAKE_ACCESS_KEY", ACCESS_KEY)
+    monkeypatch.setenv("LAKE_SECRET_KEY", SECRET_KEY)
+    files = {
+        "s3.endpoint": s3_server.endpoint,
+        "s3.access-key-id": ACCESS_KEY,
+        "s3.secret-access-key": SECRET_KEY,
+        "warehouse": f"s3://{BUCKET}/{tmp_path.name}",
+        "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+    }
+    (folder := tmp_path / "reader").mkdir()
+    with iceberg_rest(tmp_path, files=files) as rest:
+        table = rest.catalog.create_table("sales.orders", pa.schema([("id", pa.int64())]))
+        for number in range(12):
+            table.append(pa.table({"id": [number]}))
+        store = f'region: us-east-1, endpoint: "{s3_server.endpoint}", path_style: true'
+        reader = Reader("tutorial_iceberg.md", folder, {"http://catalog:8181": rest.uri, "region: eu-central-1": store})
+        reader.write(mode="plan")
+        reader.next()  # check-config
+        reader.next()  # doctor
+        reader.next()  # serve
+        try:
+            eventually(lambda: b"serving" in (folder / "serve.log").read_bytes())
+            explain = reader.commands[0]
+            eventually(lambda: "WOULD RUN" in reader.again(explain))
+            assert "a run now" in reader.next()
+            reader.next()  # writer-options
+
+            reader.write(mode="act")
+            reader.next()  # reload
+            reader.next()  # runs --active
+            assert "sales.orders" in reader.next(), "tables"
+            table.append(pa.table({"id": [12]}))
+            eventually(lambda: len(table.refresh().inspect.data_files()) < 12)
+            assert sorted(table.scan().to_arrow().column("id").to_pylist()) == list(range(13))
+        finally:
+            reader.stop()
