@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 
 import httpx
 import pytest
 
-from lakewarden.executors.contract import Granted, Lost, NothingToDo, Succeeded, Yielded
+from lakewarden.executors.contract import Failed, Granted, Lost, NothingToDo, Succeeded, Yielded
 from lakewarden.planners.formats.hudi.options.service_options import MetadataRebuildOptions
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Policy
@@ -72,6 +73,20 @@ def test_a_metadata_table_is_made_anew_beside_a_writer(driver: Driver, table: In
     assert run["figures"]["indexes"] == OF_INDEXED.replace(",", ", ")
     table.put(*range(3, 27))
     is_as_it_should_be(driver, table)
+
+
+def test_no_record_index_is_dropped_that_could_not_be_made_again(driver: Driver, table: Indexed) -> None:
+    """A key is there twice, as after inserts in two partitions. Nothing is changed, and the writer goes on."""
+    twice = dataclasses.replace(table, conf={**table.conf, "hoodie.datasource.write.operation": "insert"})
+    twice._save([("o0", "again", 9, "p1")])
+    before = table.properties()
+
+    outcome = driver.carry_out(table, Service.METADATA_REBUILD)
+
+    assert isinstance(outcome, Failed)
+    assert "the key 'o0' is in the table 2 times" in outcome.reason
+    assert table.properties() == before
+    table.put(20)
 
 
 def test_no_metadata_table_is_dropped_beside_a_write_in_flight(driver: Driver, table: Indexed) -> None:

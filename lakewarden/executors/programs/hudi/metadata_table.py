@@ -54,6 +54,7 @@ _UNTIL_SILENT = timedelta(minutes=3)
 _UNTIL_A_GAP = timedelta(minutes=1)
 _STATS = "column_stats"
 _OF_KEYS = "record_index"
+_KEY_COLUMN, _PARTITION_COLUMN = "_hoodie_record_key", "_hoodie_partition_path"
 _BUILT = frozenset({*map(str, BuiltIndex), "partition_stats"})
 
 
@@ -307,6 +308,7 @@ class MetadataRebuildSteps(ProgramSteps[MetadataRebuildOptions]):
                 f"it takes {format_duration(took)} to list the table's {files} files, and its writers would wait for "
                 "that: stop them, CALL delete_metadata_table, and let a writer's next commit make it"
             )
+        self._require_unique_keys()
         return Plan(instant=None)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
@@ -327,6 +329,30 @@ class MetadataRebuildSteps(ProgramSteps[MetadataRebuildOptions]):
             raise TemporaryError(f"the metadata table was made without {missing[0]}: the worker's log says why")
         return {"indexes": ", ".join(sorted(had.complete)), "lock_held_seconds": round(held, 3)}
 
+    def _require_unique_keys(self) -> None:
+        """Raise PermanentError if the record index could not be made again. Hudi finds out that a key is there twice
+        when the old index is gone already (run, 1.2.0).
+
+        All rows are read, by the folders. A table without meta fields has no column of keys, and is not looked at.
+        """
+        kept, client = switches(self._indexes()), self._table.client
+        each_partition = kept["hoodie.metadata.record.level.index.enable"] == "true"
+        has_keys = bool(client.table().getMetaClient().getTableConfig().populateMetaFields())
+        if not has_keys or not (each_partition or kept["hoodie.metadata.global.record.level.index.enable"] == "true"):
+            return
+        with translated(Step.PLAN):
+            rows = client.session.read.format("hudi").option("hoodie.metadata.enable", "false").load(client.base)
+            of_keys = [_PARTITION_COLUMN, _KEY_COLUMN] if each_partition else [_KEY_COLUMN]
+            twice = rows.groupBy(*of_keys).count().where("count > 1").first()
+        if twice is not None:
+            raise PermanentError(
+                f"the key {shown(twice[_KEY_COLUMN])} is in the table {twice['count']} times, so its record index "
+                "could not be made again: delete all rows but one of each key, or drop that index"
+            )
+
+    def _indexes(self) -> Indexes:
+        return read_indexes(self._table.assignment.location, self._table.properties(), self._table.storage)
+
     def _nothing_else_is_in_flight(self, view: TableView) -> None:
         """Raise YieldError for an instant that is no write: an index that is being built, one that was left pending, or
         one beside which Hudi makes no metadata table.
@@ -341,11 +367,10 @@ class MetadataRebuildSteps(ProgramSteps[MetadataRebuildOptions]):
     def _make_anew(self) -> Indexes:
         """Make it anew and return its indexes, which are the same as before. To be called under the lock."""
         client, table = self._table.client, self._table
-        properties = self._table.properties()
-        had = read_indexes(table.assignment.location, properties, table.storage)
+        had = self._indexes()
         remains = Remains(client, table.storage)
         with translated(Step.COMMIT):
-            remains.undo_rewrites(properties)
+            remains.undo_rewrites(table.properties())
             table.reach(Point.REBUILDING)
             client.forget_metadata_table()
             table.reach(Point.REBUILDING)
