@@ -75,8 +75,12 @@ def test_a_metadata_table_is_made_anew_beside_a_writer(driver: Driver, table: In
     is_as_it_should_be(driver, table)
 
 
-def test_no_record_index_is_dropped_that_could_not_be_made_again(driver: Driver, table: Indexed) -> None:
-    """A key is there twice, as after inserts in two partitions. Nothing is changed, and the writer goes on."""
+def test_no_record_index_is_dropped_that_could_not_be_made_again(
+    driver: Driver, table: Indexed, tmp_path: Path
+) -> None:
+    """A key is there twice, as after inserts in two partitions. Nothing is changed, and the writer goes on. A record
+    index is not begun either.
+    """
     twice = dataclasses.replace(table, conf={**table.conf, "hoodie.datasource.write.operation": "insert"})
     twice._save([("o0", "again", 9, "p1")])
     before = table.properties()
@@ -87,6 +91,13 @@ def test_no_record_index_is_dropped_that_could_not_be_made_again(driver: Driver,
     assert "the key 'o0' is in the table 2 times" in outcome.reason
     assert table.properties() == before
     table.put(20)
+
+    without = dataclasses.replace(table, path=tmp_path / "without", conf=SMALL_FILES, expected={}, versions=0)
+    without.put(0)
+    without._save([("o0", "again", 9, "p1")])
+    outcome = driver.carry_out(without, Service.INDEXING, build=["record_index"])
+    assert isinstance(outcome, Failed)
+    assert "cannot build a record index" in outcome.reason
 
 
 def test_no_metadata_table_is_dropped_beside_a_write_in_flight(driver: Driver, table: Indexed) -> None:

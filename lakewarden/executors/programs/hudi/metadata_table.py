@@ -54,6 +54,7 @@ _UNTIL_SILENT = timedelta(minutes=3)
 _UNTIL_A_GAP = timedelta(minutes=1)
 _STATS = "column_stats"
 _OF_KEYS = "record_index"
+_OF_ALL_KEYS, _OF_EACH_PARTITION = (f"hoodie.metadata.{kind}record.level.index.enable" for kind in ("global.", ""))
 _KEY_COLUMN, _PARTITION_COLUMN = "_hoodie_record_key", "_hoodie_partition_path"
 _BUILT = frozenset({*map(str, BuiltIndex), "partition_stats"})
 
@@ -160,6 +161,8 @@ class IndexingSteps(ProgramSteps[IndexingOptions]):
             )
         if _STATS in building:
             self._judge_columns()
+        if _OF_KEYS in building and self._table.assignment.instant is None:
+            _require_unique_keys(self._table)
 
     def _judge_columns(self) -> None:
         if not self._options.columns and not self._table.options.conf.get(COLUMNS):
@@ -183,6 +186,25 @@ def _in_flight(view: TableView) -> Sequence[Instant]:
 
 def _why(write: Instant) -> str:
     return f"write {write.time} is in flight: what it commits beside a build would not be in the index"
+
+
+def _require_unique_keys(table: OpenTable, *within: str) -> None:
+    """Raise PermanentError if a key is in the table twice, or twice `within` the same values of other meta columns.
+    Hudi cannot build a record index then, and finds that out when the old one is gone already (run, 1.2.0).
+
+    All rows are read, by the folders. A table without meta fields has no column of keys, and is not looked at.
+    """
+    client = table.client
+    if not client.table().getMetaClient().getTableConfig().populateMetaFields():
+        return
+    with translated(Step.PLAN):
+        rows = client.session.read.format("hudi").option("hoodie.metadata.enable", "false").load(client.base)
+        twice = rows.groupBy(*within, _KEY_COLUMN).count().where("count > 1").first()
+    if twice is not None:
+        raise PermanentError(
+            f"the key {shown(twice[_KEY_COLUMN])} is in the table {twice['count']} times, and Hudi cannot build a "
+            "record index of such a table: delete all rows but one of each key, or do without that index"
+        )
 
 
 Indexing = program(IndexingSteps, IndexingOptions)
@@ -308,7 +330,11 @@ class MetadataRebuildSteps(ProgramSteps[MetadataRebuildOptions]):
                 f"it takes {format_duration(took)} to list the table's {files} files, and its writers would wait for "
                 "that: stop them, CALL delete_metadata_table, and let a writer's next commit make it"
             )
-        self._require_unique_keys()
+        kept_up = switches(self._indexes())
+        if kept_up[_OF_EACH_PARTITION] == "true":
+            _require_unique_keys(self._table, _PARTITION_COLUMN)
+        elif kept_up[_OF_ALL_KEYS] == "true":
+            _require_unique_keys(self._table)
         return Plan(instant=None)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
@@ -328,27 +354,6 @@ class MetadataRebuildSteps(ProgramSteps[MetadataRebuildOptions]):
         if missing:
             raise TemporaryError(f"the metadata table was made without {missing[0]}: the worker's log says why")
         return {"indexes": ", ".join(sorted(had.complete)), "lock_held_seconds": round(held, 3)}
-
-    def _require_unique_keys(self) -> None:
-        """Raise PermanentError if the record index could not be made again. Hudi finds out that a key is there twice
-        when the old index is gone already (run, 1.2.0).
-
-        All rows are read, by the folders. A table without meta fields has no column of keys, and is not looked at.
-        """
-        kept, client = switches(self._indexes()), self._table.client
-        each_partition = kept["hoodie.metadata.record.level.index.enable"] == "true"
-        has_keys = bool(client.table().getMetaClient().getTableConfig().populateMetaFields())
-        if not has_keys or not (each_partition or kept["hoodie.metadata.global.record.level.index.enable"] == "true"):
-            return
-        with translated(Step.PLAN):
-            rows = client.session.read.format("hudi").option("hoodie.metadata.enable", "false").load(client.base)
-            of_keys = [_PARTITION_COLUMN, _KEY_COLUMN] if each_partition else [_KEY_COLUMN]
-            twice = rows.groupBy(*of_keys).count().where("count > 1").first()
-        if twice is not None:
-            raise PermanentError(
-                f"the key {shown(twice[_KEY_COLUMN])} is in the table {twice['count']} times, so its record index "
-                "could not be made again: delete all rows but one of each key, or drop that index"
-            )
 
     def _indexes(self) -> Indexes:
         return read_indexes(self._table.assignment.location, self._table.properties(), self._table.storage)

@@ -237,7 +237,8 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]
         yield Blocker(
             services=frozenset({Service.METADATA_REBUILD}),
             code="index_in_the_way",
-            reason="below table version 8 Hudi makes no metadata table while anything is pending",
+            reason="below table version 8 Hudi makes no metadata table while anything is pending, so none is made anew "
+            "beside writers",
             remedy="stop the table's writers, CALL delete_metadata_table, and let a writer's next commit make it anew",
             only_if_configured=True,
         )

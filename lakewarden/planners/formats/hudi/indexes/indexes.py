@@ -99,8 +99,8 @@ def index_blocker(indexes: Indexes, properties: TableProperties, *, conf: Mappin
     unknown = sorted((indexes.complete | indexes.building) - _KNOWN)
     if unknown:
         return _in_the_way(
-            reason=f"the table has an index that Lakewarden cannot keep up, {unknown[0][:100]!r}",
-            remedy="drop the index, or remove the table's policies",
+            reason=f"the table has an index that Lakewarden cannot keep up, {', '.join(map(repr, unknown))[:200]}",
+            remedy="drop it (DROP INDEX, in a session with the writers' lock options), or remove the table's policies",
         )
     if _FILES in indexes.building:
         return _in_the_way(
