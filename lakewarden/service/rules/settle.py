@@ -159,7 +159,7 @@ def _may_be_at_it(ending: Outcome | Gone, on_timeline: Shown | None) -> str | No
             assert_never(ending)
 
 
-_NOT_SHOWN = "the timeline does not show that it completed: it is asked for again when due"
+_NOT_SHOWN = "the timeline does not show that it completed: the next run begins anew"
 
 
 def _completed(ending: Outcome | Gone, run: Run) -> Settlement:
