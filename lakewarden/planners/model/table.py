@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NewType
+from typing import TYPE_CHECKING, Any, NewType, TypeVar
 from zoneinfo import ZoneInfo
 
 from lakewarden.planners.model.instant import Service
@@ -21,6 +21,8 @@ POLL_WITH_HOOKS = timedelta(seconds=60)
 """How often a remote table is polled while hooks announce its commits, if its settings do not say it."""
 
 TableId = NewType("TableId", str)
+
+_Options = TypeVar("_Options")
 
 
 class Mode(StrEnum):
@@ -173,6 +175,12 @@ class Table:
     file: str = ""
     line: int | None = None
     unfit: Mapping[Service, str] = field(default_factory=dict)
+
+    def options_of(self, service: Service, kind: type[_Options]) -> _Options:
+        """Return the options of a service's policy, or the defaults if there is no policy."""
+        policy = self.policies.get(service)
+        options = None if policy is None else policy.options
+        return options if isinstance(options, kind) else kind()
 
     def origin(self, key: str) -> SettingOrigin | None:
         """Return where a setting comes from, or the value that it is a part of. None if it is built in."""

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakewarden.planners.finding import format_at, signs, tables_below, why_not
+from lakewarden.planners.finding_tables import format_at, signs, tables_below, why_not
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table, TableId

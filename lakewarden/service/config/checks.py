@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from lakewarden.executors.profile import FAILURES, INTERVAL, counted_deadline
-from lakewarden.planners.finding import format_at, signs, why_not
+from lakewarden.planners.finding_tables import format_at, signs, why_not
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.ports import TableFormat

@@ -17,7 +17,7 @@ from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.control.plane import ControlPlane, TableOwner
 from lakewarden.service.http.query.steps import Handler, Step
-from lakewarden.service.http.registered import CONTROL_THREAD_ANSWERS_WITHIN
+from lakewarden.service.http.reach import CONTROL_THREAD_ANSWERS_WITHIN
 from lakewarden.service.state.readers.threads import PlacedThreads
 
 FORWARDED_FOR = "Lakewarden-Forwarded-For"

@@ -16,7 +16,7 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, link_to_next
-from lakewarden.service.http.registered import registered, run_for
+from lakewarden.service.http.reach import registered, run_for
 from lakewarden.service.model.access import ActKind, Role
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.event_log import written_out

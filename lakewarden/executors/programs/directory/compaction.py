@@ -55,7 +55,7 @@ from lakewarden.planners.formats.directory.compacting import (
 from lakewarden.planners.formats.directory.listing.folders import OURS, Folder
 from lakewarden.planners.formats.directory.listing.walk import FreshListings, location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
-from lakewarden.planners.formats.directory.options import CompactionOptions, Publication, marker_of, options_of
+from lakewarden.planners.formats.directory.options import CompactionOptions, Publication, marker_of
 from lakewarden.planners.formats.directory.writers import usual_interval
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, YieldError
@@ -78,7 +78,7 @@ class _Compaction:
 
     def __init__(self, assignment: Assignment, table: Table, storage: Storage, clock: Clock) -> None:
         self._run, self._table, self._storage, self._clock = assignment.run, table, storage, clock
-        self._options = options_of(table, Service.COMPACTION, CompactionOptions)
+        self._options = table.options_of(Service.COMPACTION, CompactionOptions)
         self._kinds = kinds_of(table)
         self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
         self._rules: CompactionRules | None = None
@@ -295,7 +295,7 @@ def opened(
     for another run in the directory for `timeout`.
     """
     table = table_of(assignment)
-    options = options_of(table, Service.COMPACTION, CompactionOptions)
+    options = table.options_of(Service.COMPACTION, CompactionOptions)
     if options.publication is not Publication.EXCHANGE:
         if not isinstance(storage, ObjectStorage):
             raise PermanentError(why_not_there(table.location, storage, options) or "it is no object store")

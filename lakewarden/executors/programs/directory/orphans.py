@@ -35,7 +35,7 @@ from lakewarden.planners.formats.directory.listing.folders import (
 )
 from lakewarden.planners.formats.directory.listing.walk import location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
-from lakewarden.planners.formats.directory.options import OrphansOptions, options_of
+from lakewarden.planners.formats.directory.options import OrphansOptions
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import NotYetError, PermanentError
 from lakewarden.planners.model.instant import Service
@@ -58,7 +58,7 @@ class _Orphans:
 
     def __init__(self, assignment: Assignment, table: Table, storage: Storage, clock: Clock) -> None:
         self._table, self._storage, self._clock = table, storage, clock
-        self._options = options_of(table, Service.ORPHANS, OrphansOptions)
+        self._options = table.options_of(Service.ORPHANS, OrphansOptions)
         self._kinds = kinds_of(table)
         self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
         self._age = timedelta.max

@@ -33,7 +33,7 @@ from lakewarden.planners.formats.directory.committing import (
 from lakewarden.planners.formats.directory.listing.folders import Folder
 from lakewarden.planners.formats.directory.listing.walk import FreshListings, location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
-from lakewarden.planners.formats.directory.options import CommitAct, PartitionCommitOptions, options_of
+from lakewarden.planners.formats.directory.options import CommitAct, PartitionCommitOptions
 from lakewarden.planners.formats.directory.writers import usual_interval
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, NotYetError, PermanentError
@@ -66,7 +66,7 @@ class PartitionCommitSteps:
 
     def __init__(self, assignment: Assignment, table: Table, storage: Storage, clock: Clock) -> None:
         self._table, self._storage, self._clock = table, storage, clock
-        self._options = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
+        self._options = table.options_of(Service.PARTITION_COMMIT, PartitionCommitOptions)
         acts = self._options.policy.acts
         self._markers = empty_files(table.location, storage)
         if self._markers is None and CommitAct.SUCCESS_FILE in acts:

@@ -23,7 +23,7 @@ from lakewarden.planners.formats.directory.expiring import ExpiryTerm, expired, 
 from lakewarden.planners.formats.directory.listing.folders import DROP, OURS
 from lakewarden.planners.formats.directory.listing.walk import FreshListings, location_of
 from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
-from lakewarden.planners.formats.directory.options import TtlOptions, options_of
+from lakewarden.planners.formats.directory.options import TtlOptions
 from lakewarden.planners.formats.directory.writers import usual_interval
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import NotYetError, PermanentError
@@ -61,7 +61,7 @@ class TtlSteps:
         self._table = table
         self._storage = storage
         self._clock = clock
-        self._options = options_of(table, Service.TTL, TtlOptions)
+        self._options = table.options_of(Service.TTL, TtlOptions)
         self._listing = partition_list_of(table)
         self._own = OwnFolder(table.location, relist=relist_of(table))
         self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)

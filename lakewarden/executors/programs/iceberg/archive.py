@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakewarden.executors.contract import NothingToDo, Plan
+from lakewarden.executors.programs.iceberg.client.commit import signed
 from lakewarden.executors.programs.iceberg.client.errors import translated
-from lakewarden.executors.programs.iceberg.client.exchange import signed
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.steps.file_groups import each
 from lakewarden.planners.formats.iceberg.backlog.backlog import small_manifests

@@ -17,8 +17,8 @@ import structlog
 from lakewarden.executors import points
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.points import Point
+from lakewarden.executors.programs.iceberg.client.commit import applies_changes, moved
 from lakewarden.executors.programs.iceberg.client.errors import translated
-from lakewarden.executors.programs.iceberg.client.exchange import applies_changes, moved
 from lakewarden.executors.programs.iceberg.client.observing import require_no_copy
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.steps.deleting import (

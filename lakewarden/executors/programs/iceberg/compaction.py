@@ -11,8 +11,8 @@ from typing import Any
 
 import structlog
 
+from lakewarden.executors.programs.iceberg.client.commit import Proposed, exchange, signature
 from lakewarden.executors.programs.iceberg.client.errors import translated
-from lakewarden.executors.programs.iceberg.client.exchange import Proposed, exchange, signature
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.client.runners import bin_packing
 from lakewarden.executors.programs.iceberg.steps.file_groups import each

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakewarden.executors.contract import NothingToDo, Plan
+from lakewarden.executors.programs.iceberg.client.commit import moved
 from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.iceberg.client.exchange import moved
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, program
 from lakewarden.executors.programs.iceberg.client.statistics import columns_of, partition_statistics, sketches, written
 from lakewarden.executors.programs.iceberg.steps.rewriting import session_to_write_in

@@ -1,4 +1,4 @@
-"""The time of a partition of a directory, which the names of its folders tell. Pure."""
+"""When a partition of a directory is done, by the time that the names of its folders tell and by its writers. Pure."""
 
 from __future__ import annotations
 

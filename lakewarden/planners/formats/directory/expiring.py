@@ -1,4 +1,6 @@
-"""Which folders may hold orphans: parts in progress that have not changed for longer than any job is restored. Pure."""
+"""Which partitions have expired, and which folders may hold orphans: parts in progress that have not changed for longer
+than any job is restored. Pure.
+"""
 
 from __future__ import annotations
 

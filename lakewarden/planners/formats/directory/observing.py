@@ -39,7 +39,6 @@ from lakewarden.planners.formats.directory.options import (
     PartitionCommitOptions,
     TtlOptions,
     marker_of,
-    options_of,
 )
 from lakewarden.planners.formats.directory.service_needs import MOST_SHOWN, ServiceNeeds, shown_path
 from lakewarden.planners.formats.directory.writers import moment, usual_interval
@@ -136,7 +135,7 @@ def looked_at(
 
     Raises PermanentError where there is no directory, or one of another format.
     """
-    small_below = options_of(table, Service.COMPACTION, CompactionOptions).small_below
+    small_below = table.options_of(Service.COMPACTION, CompactionOptions).small_below
     walk = Walk(location=table.location, storage=storage, kinds=kinds_of(table), small_below=small_below)
     options = table_options(table)
     unchanged = (before - _TICK - options.quiet_for).timestamp()
@@ -228,7 +227,7 @@ def observed(
     warm = warm_folders(folders)
     token = token_of(table.location, storage, warm, walk)
     usual = usual_interval(folders.values())
-    commit = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
+    commit = table.options_of(Service.PARTITION_COMMIT, PartitionCommitOptions)
     last_look = None if memo is None else memo.metastore
     if last_look is not None and is_complete:  # an entry may have been led to another place
         last_look = replace(last_look, strangers={})
@@ -253,9 +252,7 @@ def observed(
         blockers=(
             *_unset(table),
             *blockers(table.location, storage, commit),
-            *compacting.blockers(
-                table.location, storage, options_of(table, Service.COMPACTION, CompactionOptions), log
-            ),
+            *compacting.blockers(table.location, storage, table.options_of(Service.COMPACTION, CompactionOptions), log),
             *((there.blocker,) if there.blocker is not None else ()),
         ),
     )
@@ -283,7 +280,7 @@ def _others(
     """Yield what the services besides partition commit have to do, as far as the table has a policy for them."""
     options = table_options(table)
     ours = [service for service in (Service.COMPACTION, Service.TTL, Service.ORPHANS) if service in table.policies]
-    chosen = options_of(table, Service.COMPACTION, CompactionOptions)
+    chosen = table.options_of(Service.COMPACTION, CompactionOptions)
     left = compacting.unfinished(table.location, storage, chosen) if ours else {}
     # each of them ends what another one has left, if that is no longer configured
     unfinished = {service if service in ours else ours[0]: why for service, why in left.items()}
@@ -293,11 +290,11 @@ def _others(
             left_over = unfinished.get(Service.COMPACTION)
             yield Service.COMPACTION, compaction_needs(folders, rules, now, unfinished=left_over)
     if Service.TTL in ours:
-        term = term_of(options, options_of(table, Service.TTL, TtlOptions), usual=usual)
+        term = term_of(options, table.options_of(Service.TTL, TtlOptions), usual=usual)
         if term is not None:
             yield Service.TTL, ttl_needs(folders, term, now, unfinished=unfinished.get(Service.TTL))
     if Service.ORPHANS in ours:
-        age = age_of_orphans(options, options_of(table, Service.ORPHANS, OrphansOptions))
+        age = age_of_orphans(options, table.options_of(Service.ORPHANS, OrphansOptions))
         if age is not None:
             yield Service.ORPHANS, orphans_needs(folders, age, now, unfinished=unfinished.get(Service.ORPHANS))
 
@@ -327,7 +324,7 @@ def _unset(table: Table) -> Iterator[Blocker]:
     found: dict[str, list[Service]] = {}
     if table_options(table).restore_horizon is None:
         found["options.restore_horizon"] = [Service.COMPACTION, Service.ORPHANS]
-    if options_of(table, Service.TTL, TtlOptions).retain is None:
+    if table.options_of(Service.TTL, TtlOptions).retain is None:
         found["services.ttl.options.retain"] = [Service.TTL]
     for key, services in found.items():
         yield Blocker(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -15,16 +15,6 @@ from lakewarden.planners.settings import Duration, Settings, Size, Within, shown
 from lakewarden.planners.storage.locations import LONGEST_NAME_BYTES
 
 # What the owner of a directory has set for one service.
-
-_Options = TypeVar("_Options", bound=Settings)
-
-
-def options_of(table: Table, service: Service, kind: type[_Options]) -> _Options:
-    """Return the options of the service's policy, or the defaults if there is no policy."""
-    policy = table.policies.get(service)
-    options = None if policy is None else policy.options
-    return options if isinstance(options, kind) else kind()
-
 
 # What the owner of a directory sets for each table service, in the terms of Flink's filesystem sink.
 
@@ -105,7 +95,7 @@ class PartitionCommitOptions(PartitionTimeOptions):
 
 def marker_of(table: Table) -> str:
     """Return the name of the marker. A run knows the options of its own service alone."""
-    commit = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
+    commit = table.options_of(Service.PARTITION_COMMIT, PartitionCommitOptions)
     if Service.PARTITION_COMMIT in table.policies:
         return commit.success_file_name
     names = (getattr(policy.options, "success_file_name", None) for policy in table.policies.values())

@@ -1,4 +1,6 @@
-"""What a writer of a directory sets so that one side alone says when a partition is committed."""
+"""The writers of a directory: what they set so that one side alone says when a partition is committed, which of them are
+at work, and their hooks.
+"""
 
 from __future__ import annotations
 

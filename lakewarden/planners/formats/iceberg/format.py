@@ -198,14 +198,6 @@ class IcebergFormat:
                 return look(previous, pointer=moved, token=token)
         return observation
 
-    def located(self, table: Table, storage: Storage) -> tuple[Storage, Pointer]:
-        """Return the storage of the files of a table in a catalog, with the table's pointer. Raises what observing the
-        table raises.
-        """
-        storage = self._vended.of(table, storage)
-        with _blocked_by_name(table):
-            return storage, self._pointers.of(table, storage)
-
     def _pointer_and_token(self, table: Table, storage: Storage) -> tuple[Pointer, str]:
         pointer = self._pointers.of(table, storage)
         return pointer, pointer.token + plans_token(table, pointer.metadata_file, storage)

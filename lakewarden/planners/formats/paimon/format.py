@@ -172,11 +172,6 @@ class PaimonFormat(NamedByPath):
             view = replace(observation.view, identity=identity, folder=folder)
             return replace(observation, token=_full_token(table, placed, observation.token), view=view)
 
-    def located(self, table: Table) -> Table:
-        """Return a table with its folder as its location. Raises what observing the table raises."""
-        with self._placed(table) as placed:
-            return placed
-
     @contextlib.contextmanager
     def _placed(self, table: Table) -> Iterator[Table]:
         """Yield the table with its folder as its location. If there is none, its catalog may have moved it."""

@@ -25,7 +25,7 @@ from lakewarden.planners.formats.paimon.options.service_options import (
     CompactionOptions,
     OrphansOptions,
 )
-from lakewarden.planners.formats.paimon.options.table_options import options_of, own_options
+from lakewarden.planners.formats.paimon.options.table_options import own_options
 from lakewarden.planners.formats.paimon.partitions.serving import Served, is_served, served
 from lakewarden.planners.formats.paimon.writers import commit_users, writer_activity
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
@@ -75,8 +75,8 @@ def observed(
     new_look = look(table.location, storage, remembered, head=head, now=now, timeout=timeout, partitions=partitions)
     service = served(table, new_look.facts, new_look.memo, storage) if partitions else Served()
     last = last_orphans(table, storage, new_look)
-    rule = rule_of(new_look.facts.schema.options, options_of(table, Service.CLEAN, CleanOptions), own_options(table))
-    minor = not is_full(new_look.facts.schema, options_of(table, Service.COMPACTION, CompactionOptions))
+    rule = rule_of(new_look.facts.schema.options, table.options_of(Service.CLEAN, CleanOptions), own_options(table))
+    minor = not is_full(new_look.facts.schema, table.options_of(Service.COMPACTION, CompactionOptions))
     needs = needs_of(new_look.facts, rule, minor=minor, last_orphans=last)
     view = view_of(table, new_look, needs=needs, rule=rule, last=last, of_partitions=service)
     ends = (needs.changes_at, service.changes_at, now + KNOWN_FOR)
@@ -192,7 +192,7 @@ def view_of(
     """Return a look as deciding knows it, with the rule of clean, the last run of orphans, and what the services on
     partitions have to do. Pure.
     """
-    facts, orphans = look.facts, options_of(table, Service.ORPHANS, OrphansOptions)
+    facts, orphans = look.facts, table.options_of(Service.ORPHANS, OrphansOptions)
     return TableView(
         identity=table_identity(table.location, look.first),
         name=posixpath.basename(table.location),

@@ -17,11 +17,11 @@ from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError
 from lakewarden.service.http.pages.answer import Rendering, address
 from lakewarden.service.http.query.lists import runs_of
-from lakewarden.service.http.registered import run_bodies, run_for
+from lakewarden.service.http.reach import run_bodies, run_for
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.page.run_pictures import steps_drawn
 from lakewarden.service.reporting.event_log import written_out
-from lakewarden.service.reporting.run_pictures import steps_drawn
 
 _ROWS = 100
 _LOG_LINES = 200

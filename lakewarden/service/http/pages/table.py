@@ -21,14 +21,14 @@ from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import ApiError
 from lakewarden.service.http.pages.answer import Rendering, address
 from lakewarden.service.http.query.pages import ShownMoment
-from lakewarden.service.http.registered import registered
+from lakewarden.service.http.reach import registered
 from lakewarden.service.http.routes.explain import WriterPart, explained
 from lakewarden.service.http.routes.policies import policies_of
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run
 from lakewarden.service.page.facts import facts_of, sums_by_service
-from lakewarden.service.reporting.run_pictures import days_drawn
-from lakewarden.service.reporting.timeline_picture import SPANS, TimeRange, bars, drawn, fitting, steady
+from lakewarden.service.page.run_pictures import days_drawn
+from lakewarden.service.page.timeline_picture import SPANS, TimeRange, bars, drawn, fitting, steady
 from lakewarden.service.reporting.writer_options import written_out
 
 _NEWEST = 50

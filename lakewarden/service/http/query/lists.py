@@ -18,7 +18,7 @@ from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import Answer, ApiError, errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, cut, link_to_next
-from lakewarden.service.http.registered import run_bodies, tables_for
+from lakewarden.service.http.reach import run_bodies, tables_for
 from lakewarden.service.http.schemas import RunBody, TableBody, table_body
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.run import Run, RunState

@@ -13,7 +13,7 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.query.pages import Page
-from lakewarden.service.http.registered import CONTROL_THREAD_ANSWERS_WITHIN, answered, registered
+from lakewarden.service.http.reach import CONTROL_THREAD_ANSWERS_WITHIN, answered, registered
 from lakewarden.service.model.access import Role
 from lakewarden.service.state.barriers import LONGEST_HOLD, LONGEST_WAIT
 

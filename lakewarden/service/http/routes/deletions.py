@@ -15,7 +15,7 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, cut, link_to_next
-from lakewarden.service.http.registered import answered, policy_of, registered
+from lakewarden.service.http.reach import answered, policy_of, registered
 from lakewarden.service.model.access import Caller, Role
 
 

@@ -21,7 +21,7 @@ from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.query.pages import Moment
-from lakewarden.service.http.registered import answered, policy_of, registered
+from lakewarden.service.http.reach import answered, policy_of, registered
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.reporting.explain import PastExplanation, TableExplanation, explain, explain_past

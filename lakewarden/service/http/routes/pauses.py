@@ -12,7 +12,7 @@ from lakewarden.planners.model.instant import RunId
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
-from lakewarden.service.http.registered import answered, policy_of, registered
+from lakewarden.service.http.reach import answered, policy_of, registered
 from lakewarden.service.http.schemas import RunBody, run_body
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.run import Run

@@ -17,7 +17,7 @@ from lakewarden.service.config.daemon import Asking
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import errors
-from lakewarden.service.http.registered import registered
+from lakewarden.service.http.reach import registered
 from lakewarden.service.model.access import Role
 
 

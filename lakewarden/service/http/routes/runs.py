@@ -13,7 +13,7 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
-from lakewarden.service.http.registered import answered, policy_of, registered, run_bodies, run_for
+from lakewarden.service.http.reach import answered, policy_of, registered, run_bodies, run_for
 from lakewarden.service.http.schemas import RunBody, run_body
 from lakewarden.service.model.access import Caller, Role
 

@@ -17,7 +17,7 @@ from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import errors
 from lakewarden.service.http.query.pages import Page
-from lakewarden.service.http.registered import registered, tables_for
+from lakewarden.service.http.reach import registered, tables_for
 from lakewarden.service.http.schemas import TableBody, table_body
 from lakewarden.service.model.access import Caller, Role
 from lakewarden.service.model.reasons import CATALOGUE

@@ -13,7 +13,7 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import needs
 from lakewarden.service.http.errors import errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, link_to_next
-from lakewarden.service.http.registered import registered
+from lakewarden.service.http.reach import registered
 from lakewarden.service.model.access import Role
 
 

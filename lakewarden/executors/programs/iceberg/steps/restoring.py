@@ -8,8 +8,8 @@ from typing import Any
 
 import structlog
 
+from lakewarden.executors.programs.iceberg.client.commit import moved
 from lakewarden.executors.programs.iceberg.client.errors import translated
-from lakewarden.executors.programs.iceberg.client.exchange import moved
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan
 from lakewarden.planners.formats.iceberg.deletion.refs import LostRefs, kind_of, lost_refs

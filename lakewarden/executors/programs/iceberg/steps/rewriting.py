@@ -16,8 +16,8 @@ import structlog
 
 from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.bracket import carry_out
+from lakewarden.executors.programs.iceberg.client.commit import Proposed, exchange, signature
 from lakewarden.executors.programs.iceberg.client.errors import JobsCancelledError, on_the_way_out, translated
-from lakewarden.executors.programs.iceberg.client.exchange import Proposed, exchange, signature
 from lakewarden.executors.programs.iceberg.client.observing import RunObservations
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.iceberg.client.runners import MakeRunner

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from pydantic import Field
 
-from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.settings import Duration, Settings, Within
 
@@ -33,16 +32,6 @@ class PaimonTableOptions(Settings):
     If no such job runs, set it to false."""
 
 
-_Options = TypeVar("_Options", bound=Settings)
-
-
 def own_options(table: Table) -> PaimonTableOptions:
     """Return what the owner of the table has set, or the defaults."""
     return table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
-
-
-def options_of(table: Table, service: Service, kind: type[_Options]) -> _Options:
-    """Return the options of the service's policy, or the defaults if there is no policy."""
-    policy = table.policies.get(service)
-    options = None if policy is None else policy.options
-    return options if isinstance(options, kind) else kind()

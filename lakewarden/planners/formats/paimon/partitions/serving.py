@@ -10,7 +10,7 @@ from lakewarden.planners.formats.paimon.backlog.manifests_read import Memo
 from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
 from lakewarden.planners.formats.paimon.options.service_options import PartitionCommitOptions, TtlOptions
-from lakewarden.planners.formats.paimon.options.table_options import options_of, own_options
+from lakewarden.planners.formats.paimon.options.table_options import own_options
 from lakewarden.planners.formats.paimon.partitions.expiry import (
     DoneRule,
     PartitionNeeds,
@@ -95,12 +95,12 @@ def _nothing_there(facts: NeedFacts) -> str | None:
 
 def rule_of_marking(table: Table, facts: NeedFacts) -> DoneRule | None:
     """Return when a partition of a registered table is done. Raises ValueError."""
-    return done_rule(facts.schema, options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions))
+    return done_rule(facts.schema, table.options_of(Service.PARTITION_COMMIT, PartitionCommitOptions))
 
 
 def term_of_table(table: Table, facts: NeedFacts) -> PartitionTerm | None:
     """Return how long a partition of a registered table is kept. Raises ValueError."""
-    return term_of(facts.schema, options_of(table, Service.TTL, TtlOptions), own_options(table))
+    return term_of(facts.schema, table.options_of(Service.TTL, TtlOptions), own_options(table))
 
 
 def _rule_or_blocker(table: Table, facts: NeedFacts, service: Service) -> DoneRule | PartitionTerm | Blocker:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.reporting.run_pictures import days_drawn, steps_drawn
+from lakewarden.service.page.run_pictures import days_drawn, steps_drawn
 from tests.support.values import NOW, a_run
 
 DAY = timedelta(days=1)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State, Timeline
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.reporting.timeline_picture import (
+from lakewarden.service.page.timeline_picture import (
     SPANS,
     Bar,
     Hand,

@@ -1,4 +1,6 @@
-"""Shared by the routes: the table in a path, its policy for a service, and the answer of the control thread."""
+"""What a request reaches: the tables and runs that its caller may see, the policy of a service, and the answer of the
+control thread.
+"""
 
 from __future__ import annotations
 

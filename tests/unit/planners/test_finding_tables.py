@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.finding import Found, signs, tables_below
+from lakewarden.planners.finding_tables import Found, signs, tables_below
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage import LocalStorage

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakewarden.service.http.errors import ApiError
-from lakewarden.service.http.registered import answered
+from lakewarden.service.http.reach import answered
 from tests.unit.service.http.conftest import ServedDaemon
 
 # What every route says of a table that is not registered, and of a control thread that does not answer.
