@@ -1,5 +1,5 @@
-"""The writers of a directory: what they set so that one side alone says when a partition is committed, which of them are
-at work, and their hooks.
+"""The writers of a directory: what they set so that one side alone says when a partition is committed, which of them
+are at work, and their hooks.
 """
 
 from __future__ import annotations
