@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
-from lakewarden.planners.ports import Storage
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Storage
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = (datetime(9000, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()
@@ -29,6 +29,14 @@ class FileTooLargeError(PermanentError):
 
 class StoreRefusedError(TemporaryError):
     """The store refused the credentials, or the process found none. The next request may have some."""
+
+
+def listed(folder: str, storage: Storage, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
+    """Return a folder's entries. A missing folder has none, as object stores have no empty folders."""
+    try:
+        return storage.listing(folder, most=most)
+    except FileNotFoundError:
+        return ()
 
 
 def refused(location: str, reason: object) -> StoreRefusedError:

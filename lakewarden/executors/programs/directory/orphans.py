@@ -42,7 +42,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
-from lakewarden.planners.storage.content import StoreRefusedError
+from lakewarden.planners.storage.content import StoreRefusedError, listed
 from lakewarden.planners.storage.inside import Home
 from lakewarden.planners.storage.objects import ObjectStorage
 
@@ -118,10 +118,7 @@ class ObjectOrphansSteps(_Orphans):
 
     def _choose(self, place: str) -> None:
         """Add the orphans right below a folder, as far as the limit of a run allows."""
-        try:
-            entries = self._storage.listing(place, most=MOST_FILES)
-        except FileNotFoundError:  # it was dropped meanwhile
-            return
+        entries = listed(place, self._storage, most=MOST_FILES)  # none if it was dropped meanwhile
         for file_entry in sorted(entries, key=lambda entry: entry.name):
             if not self._is_chosen(file_entry.name, is_folder=file_entry.is_folder):
                 continue

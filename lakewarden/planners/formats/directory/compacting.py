@@ -29,6 +29,7 @@ from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import MOST_FILES, Storage
 from lakewarden.planners.settings import format_duration, format_size
+from lakewarden.planners.storage.content import listed
 from lakewarden.planners.storage.local import LocalStorage
 from lakewarden.planners.storage.objects import ObjectStorage
 
@@ -310,9 +311,6 @@ def unfinished(location: str, storage: Storage, options: CompactionOptions) -> M
             return {}
         act = act_of(location, storage)
         return {} if act is None else {Service.COMPACTION: f"an act of the run {printable(act.run)} is {act.progress}"}
-    try:
-        names = [entry.name for entry in storage.listing(f"{location}/{OURS}", most=MOST_FILES)]
-    except FileNotFoundError:
-        return {}
+    names = [entry.name for entry in listed(f"{location}/{OURS}", storage, most=MOST_FILES)]
     left = Counter(Service.TTL if name.startswith(DROP) else Service.COMPACTION for name in names)
     return {service: f"a run that ended early has left {count} acts in {OURS}" for service, count in left.items()}

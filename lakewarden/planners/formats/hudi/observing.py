@@ -28,7 +28,7 @@ from lakewarden.planners.formats.hudi.indexes.metadata_table import metadata_bac
 from lakewarden.planners.formats.hudi.metadata import savepoints
 from lakewarden.planners.formats.hudi.metadata.heartbeats import guarded, last_beats
 from lakewarden.planners.formats.hudi.metadata.names import InstantFiles, Layout, collapse
-from lakewarden.planners.formats.hudi.metadata.payloads import left_out, listed, missed, not_whole
+from lakewarden.planners.formats.hudi.metadata.payloads import left_out, missed, not_whole
 from lakewarden.planners.formats.hudi.metadata.properties import (
     HOME,
     TIMELINE,
@@ -46,6 +46,7 @@ from lakewarden.planners.model.instant import InstantKind, Service, State, Timel
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker, TableView
 from lakewarden.planners.ports import Observation, Storage
+from lakewarden.planners.storage.content import listed
 
 _TICK = timedelta(seconds=2)
 

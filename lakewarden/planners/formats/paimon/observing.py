@@ -15,7 +15,7 @@ from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts, Needs, n
 from lakewarden.planners.formats.paimon.backlog.notes import of_clean, of_compaction, of_orphans, readers_of
 from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun, last_run
 from lakewarden.planners.formats.paimon.deletion.retention import Rule, rule_of
-from lakewarden.planners.formats.paimon.metadata.files import REMEDY, CorruptMetadataError, listed
+from lakewarden.planners.formats.paimon.metadata.files import REMEDY, CorruptMetadataError
 from lakewarden.planners.formats.paimon.metadata.heads import SCHEMA, table_identity
 from lakewarden.planners.formats.paimon.metadata.history import Holding, Kept, misleading_hint, read_history
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema, parse_schema
@@ -33,6 +33,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage
+from lakewarden.planners.storage.content import listed
 
 KNOWN_FOR = timedelta(minutes=5)
 """So long an equal token vouches for a view. It shows no change of a schema, a tag, a branch or a consumer."""

@@ -26,7 +26,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError, Yie
 from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage, Versioned
 from lakewarden.planners.settings import format_size, shown
 from lakewarden.planners.storage.conditions import ObjectConditions
-from lakewarden.planners.storage.content import StoreRefusedError
+from lakewarden.planners.storage.content import StoreRefusedError, listed
 from lakewarden.planners.storage.objects import ObjectStorage
 
 # Whole files of an object store: fetched, sent, copied within the store, and deleted. Each act may be repeated.
@@ -48,10 +48,7 @@ class ObjectFiles:
 
     def files_in(self, location: str) -> Mapping[str, FileEntry]:
         """Return the files of a folder by their names, as they are now. A folder that is missing has none."""
-        try:
-            entries = self._storage.listing(location, most=MOST_FILES)
-        except FileNotFoundError:
-            return {}
+        entries = listed(location, self._storage, most=MOST_FILES)
         return {entry.name: entry for entry in entries if not entry.is_folder}
 
     def below(self, location: str) -> Mapping[str, FileEntry]:

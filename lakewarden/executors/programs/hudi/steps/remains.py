@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import structlog
@@ -26,7 +26,8 @@ from lakewarden.planners.formats.hudi.metadata.names import Action, Layout
 from lakewarden.planners.formats.hudi.metadata.properties import HOME, TableProperties, read_table_properties
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import State
-from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.content import listed
 
 _REWRITES = (Action.COMPACTION, Action.LOGCOMPACTION)
 
@@ -44,7 +45,7 @@ class Remains:
         """Undo its own pending compactions: first the files that they have written, and last their plans."""
         for instant in metadata_instants(self._timeline, properties, self._storage) or ():
             if instant.action in _REWRITES and instant.state is not State.COMPLETED:
-                for partition in self._listing(self._folder):
+                for partition in listed(self._folder, self._storage):
                     if partition.is_folder and not partition.name.startswith("."):
                         self._delete_written(f"{self._folder}/{partition.name}", by=instant.time)
                 for file in (instant.inflight, instant.requested):
@@ -53,22 +54,16 @@ class Remains:
 
     def delete(self) -> None:
         """Delete it. It has left the table's properties before."""
-        for name in deletion_order(self._listing(self._timeline), Layout.V2):
+        for name in deletion_order(listed(self._timeline, self._storage), Layout.V2):
             self._delete(self._timeline, name)
-        for name in archive_deletion_order(self._listing(f"{self._timeline}/history")):
+        for name in archive_deletion_order(listed(f"{self._timeline}/history", self._storage)):
             self._delete(f"{self._timeline}/history", name)
         self._client.storage.deleteDirectory(self._client.path(self._folder))
 
     def _delete_written(self, folder: str, *, by: str) -> None:
-        for file in self._listing(folder):
+        for file in listed(folder, self._storage):
             if f"_{by}." in file.name:
                 self._delete(folder, file.name)
-
-    def _listing(self, folder: str) -> Sequence[FileEntry]:
-        try:
-            return self._storage.listing(folder)
-        except FileNotFoundError:
-            return ()
 
     def _delete(self, folder: str, name: str) -> None:
         self._client.storage.deleteFile(self._client.path(f"{folder}/{name}"))
@@ -117,11 +112,7 @@ def _unreadable(table: OpenTable) -> Iterator[tuple[str, str]]:
         if table_properties.layout is Layout.V1 or not table_properties.history:
             continue
         folder = f"{table_properties.timeline_folder}/{table_properties.history}"
-        try:
-            listed = table.storage.listing(folder)
-        except FileNotFoundError:
-            continue
-        for entry in listed:
+        for entry in listed(folder, table.storage):
             if entry.name.startswith("manifest_") and _READ_BY_HUDI.fullmatch(entry.name) is None:
                 yield folder, entry.name
 

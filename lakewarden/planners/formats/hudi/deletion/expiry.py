@@ -32,6 +32,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
+from lakewarden.planners.storage.content import listed
 
 _NO_DATA = re.compile(r"\.hoodie_partition_metadata.*|.*\.crc")
 """Files in a partition that are no data. All others make it younger: an unknown format of files must never make rows
@@ -137,11 +138,7 @@ def read_partitions(location: str, paths: Iterable[str], storage: Storage) -> Ma
 
 def read_partition(location: str, path: str, storage: Storage) -> Partition:
     """List one partition. Raises TemporaryError if it cannot be listed whole."""
-    try:
-        entries = storage.listing(f"{location}/{path}", most=MOST_FILES)
-    except FileNotFoundError:
-        entries = ()
-    return partition_of(path, entries)
+    return partition_of(path, listed(f"{location}/{path}", storage, most=MOST_FILES))
 
 
 def confirm_expired(once: Partition, again: Partition) -> None:

@@ -16,7 +16,6 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     MALFORMED,
     Chunks,
     UnreadableError,
-    listed,
     read_chunks,
     whole_timeline,
 )
@@ -32,6 +31,7 @@ from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Service, State, Timeline
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.storage.content import listed
 from lakewarden.planners.storage.inside import Home
 
 _HELD: Mapping[Action, frozenset[Service]] = {

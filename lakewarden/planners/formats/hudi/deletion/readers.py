@@ -25,6 +25,7 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker, ReaderPosition
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration
+from lakewarden.planners.storage.content import listed
 from lakewarden.planners.storage.locations import canonical_location, is_in_catalog
 
 LOOKED_AT = timedelta(minutes=1)
@@ -117,10 +118,7 @@ def _of_checkpoint(folder: str, storage: Storage) -> str:
     batches = [entry.name for entry in storage.listing(f"{folder}/offsets") if _BATCH.fullmatch(entry.name)]
     if not batches:
         raise ValueError(f"{folder}/offsets holds no batch")
-    try:
-        done = [int(entry.name) for entry in storage.listing(f"{folder}/commits") if _BATCH.fullmatch(entry.name)]
-    except FileNotFoundError:
-        done = []
+    done = [int(entry.name) for entry in listed(f"{folder}/commits", storage) if _BATCH.fullmatch(entry.name)]
     if not done:
         return _BEGINNING
     name = f"{folder}/offsets/{max(done)}"

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from lakewarden.planners.formats.hudi.metadata.commits import Written
 from lakewarden.planners.formats.hudi.metadata.names import Layout
-from lakewarden.planners.formats.hudi.metadata.payloads import listed
 from lakewarden.planners.formats.hudi.metadata.properties import HOME
 from lakewarden.planners.formats.hudi.metadata.timeline import Known
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.content import listed
 
 _MOST_GROUPS = 500_000
 """If a timeline wrote more base files than this, only one file group in so many is looked at."""

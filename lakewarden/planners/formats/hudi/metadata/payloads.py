@@ -92,14 +92,6 @@ def read_chunks(
         yield record
 
 
-def listed(folder: str, storage: Storage) -> Sequence[FileEntry]:
-    """Return a folder's entries. A missing folder has none, as object stores have no empty folders."""
-    try:
-        return storage.listing(folder)
-    except FileNotFoundError:
-        return ()
-
-
 def surely_read(
     storage: Storage, folder: str, entry: FileEntry, make: Callable[[Chunks], _T], *, largest_whole: int = WHOLE
 ) -> _T:

@@ -13,13 +13,13 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     Chunks,
     PayloadTooLargeError,
     UnreadableError,
-    listed,
     read_chunks,
 )
 from lakewarden.planners.formats.hudi.metadata.properties import FILE, HOME, TIMELINE, read_table_properties
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.view import TableIdentity
 from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.storage.content import listed
 
 _MOST_REMEMBERED = 100_000
 

@@ -18,6 +18,7 @@ from lakewarden.planners.formats.paimon.catalogs.settings import (
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Listing, Storage
+from lakewarden.planners.storage.content import listed
 from lakewarden.planners.storage.locations import canonical_location, is_in_catalog, named_in_catalog
 
 if TYPE_CHECKING:
@@ -177,16 +178,9 @@ def _databases(name: str, warehouse: str, storage: Storage) -> list[str]:
 
 def _tables(folder: str, storage: Storage) -> Iterator[str]:
     """Yield the names of the tables of a database. One that is dropped meanwhile is left out."""
-    try:
-        entries = storage.listing(folder)
-    except FileNotFoundError:
-        return
-    for entry in entries:
+    for entry in listed(folder, storage):
         if not entry.is_folder or entry.name.startswith((".", "_")):
             continue
-        try:
-            below = storage.listing(f"{folder}/{entry.name}")
-        except FileNotFoundError:
-            continue
+        below = listed(f"{folder}/{entry.name}", storage)
         if any(entry.is_folder and entry.name == _SCHEMAS for entry in below):
             yield entry.name

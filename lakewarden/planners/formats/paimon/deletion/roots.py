@@ -18,7 +18,6 @@ from lakewarden.planners.formats.paimon.metadata.files import (
     LARGEST_JSON,
     VanishedError,
     content_of,
-    listed,
     once_whole,
 )
 from lakewarden.planners.formats.paimon.metadata.heads import SNAPSHOT
@@ -34,6 +33,7 @@ from lakewarden.planners.formats.paimon.metadata.history import (
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.storage.content import listed
 
 _HINTS = ("LATEST", "EARLIEST")
 

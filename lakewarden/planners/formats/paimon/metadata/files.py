@@ -12,7 +12,7 @@ from urllib.parse import quote
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_stream import from_json
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
-from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.content import read_ahead
 
 _T = TypeVar("_T")
@@ -90,14 +90,6 @@ def _content_or_error(file: str, storage: Storage) -> bytes | LakewardenError:
         return content_of(file, storage)
     except LakewardenError as error:
         return error
-
-
-def listed(folder: str, storage: Storage) -> Sequence[FileEntry]:
-    """Return the entries of a folder; none where it is not there, as it is until it is needed."""
-    try:
-        return storage.listing(folder)
-    except FileNotFoundError:
-        return ()
 
 
 def json_object(content: bytes, *, file: str, what: str) -> Mapping[str, Any]:

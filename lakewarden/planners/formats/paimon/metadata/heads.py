@@ -11,13 +11,12 @@ import re
 from dataclasses import dataclass
 
 from lakewarden.planners.decoding.json_stream import counted
-from lakewarden.planners.formats.paimon.metadata.files import listed
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.view import TableIdentity
 from lakewarden.planners.ports import Storage
-from lakewarden.planners.storage.content import FileTooLargeError
+from lakewarden.planners.storage.content import FileTooLargeError, listed
 
 SNAPSHOT = re.compile(r"snapshot-([0-9]{1,10})")
 SCHEMA = re.compile(r"schema-([0-9]{1,10})")

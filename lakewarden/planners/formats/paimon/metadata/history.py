@@ -17,14 +17,13 @@ from lakewarden.planners.formats.paimon.metadata.files import (
     contents,
     corrupt,
     json_object,
-    listed,
 )
 from lakewarden.planners.formats.paimon.metadata.heads import SNAPSHOT, hinted
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.settings import shown
-from lakewarden.planners.storage.content import too_large
+from lakewarden.planners.storage.content import listed, too_large
 
 # The small files of a table, each decoded once: a listing tells which of them are still the same.
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, assert_never
 
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_stream import from_json
-from lakewarden.planners.formats.hudi.metadata.payloads import listed
 from lakewarden.planners.formats.hudi.metadata.properties import HOME
 from lakewarden.planners.formats.hudi.options.table_options import (
     DynamoDbLock,
@@ -36,6 +35,7 @@ from lakewarden.planners.model.proof import LockReading, LockSample
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage
+from lakewarden.planners.storage.content import listed
 
 if TYPE_CHECKING:
     from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
