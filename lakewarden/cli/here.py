@@ -59,7 +59,7 @@ def init(
     Of Hudi tables the newest clean is read, so that as many commits are kept as before.
     """
     need_server()
-    from lakewarden.service.commands.first_file import first_file, known_options, sound_file  # noqa: PLC0415
+    from lakewarden.service.commands.init import first_file, known_options, sound_file  # noqa: PLC0415
     from lakewarden.service.commands.places import found_at, unopened  # noqa: PLC0415
     from lakewarden.service.commands.report import kept_by_cleans  # noqa: PLC0415
 

@@ -16,9 +16,9 @@ from lakewarden.executors.contract import Permit, Plan
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.model.found import FoundTables
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run
+from lakewarden.service.model.table_sources import FoundTables
 from lakewarden.service.rules.writer_failures import Blamed
 
 

@@ -45,11 +45,11 @@ MUTATIONS = (
     ),
     Mutation(
         name="a rewrite of all files takes what it has rewritten",
-        file="lakewarden/planners/formats/iceberg/rewriting/reach.py",
+        file="lakewarden/planners/formats/iceberg/rewriting/rewrite_all.py",
         text="and file.snapshot == self.snapshot)",
         instead=")",
         tests=(
-            "tests/unit/planners/formats/iceberg/rewriting/test_reach.py"
+            "tests/unit/planners/formats/iceberg/rewriting/test_rewrite_all.py"
             "::test_only_files_from_before_the_request_that_were_not_rewritten_since_are_taken",
         ),
     ),

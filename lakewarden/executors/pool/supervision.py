@@ -1,6 +1,6 @@
 """When a session worker must be killed or replaced, when it is started again, and how many there are.
 
-Three rules of a pool: kills (`Supervision`), the circuit breaker of a profile, and the need for workers.
+Three rules of a pool: kills (`Watchdog`), the circuit breaker of a profile, and the need for workers.
 
 These are only rules: no process, no thread, no clock. The pool calls them under its lock. Times are seconds of one
 monotonic clock, given by the caller.

@@ -22,8 +22,8 @@ from lakewarden.service.events import Listener
 from lakewarden.service.model.access import LOCAL, ActKind, Caller, Role
 from lakewarden.service.model.run import Run
 from lakewarden.service.ownership.table_shares import TableShares
-from lakewarden.service.scheduling.requests import Requests
 from lakewarden.service.scheduling.run_manager import RunManager
+from lakewarden.service.scheduling.run_requests import Requests
 from lakewarden.service.state.barriers import BarrierAsked, BarrierGranted
 from lakewarden.service.state.daemon_state import DaemonState
 

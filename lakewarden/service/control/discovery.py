@@ -23,7 +23,7 @@ from lakewarden.planners.storage.locations import by_place, folders_above
 from lakewarden.service.config.layers.patterns import Discover, fitting
 from lakewarden.service.config.layers.templates import dotted, legal_beginning
 from lakewarden.service.control.membership import Membership
-from lakewarden.service.model.found import FoundTables, Source, SourceStatus
+from lakewarden.service.model.table_sources import FoundTables, Source, SourceStatus
 from lakewarden.service.state.daemon_state import DaemonState, Resources
 
 # A source of tables while the daemon runs: its last answer, and when it is asked again.

@@ -29,7 +29,7 @@ from lakewarden.service.http.query.lists import add_lists
 from lakewarden.service.http.query.steps import in_turns, stepped, strict
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.registry import add_registry
-from lakewarden.service.http.requests import BodyLimit, PlainPaths, PlainRequests
+from lakewarden.service.http.request_limits import BodyLimit, PlainPaths, PlainRequests
 from lakewarden.service.http.routes.barriers import add_barriers
 from lakewarden.service.http.routes.daemon import add_daemon
 from lakewarden.service.http.routes.deletions import add_deletions
@@ -39,8 +39,8 @@ from lakewarden.service.http.routes.policies import add_policies
 from lakewarden.service.http.routes.runs import add_runs
 from lakewarden.service.http.routes.status import add_status
 from lakewarden.service.http.routes.timeline import add_timeline
-from lakewarden.service.model.heard import OnHook
 from lakewarden.service.model.problems import OnRefusal
+from lakewarden.service.model.received_hook import OnHook
 
 if TYPE_CHECKING:
     from lakewarden.service.state.sign_in import SignIns

@@ -17,10 +17,10 @@ from lakewarden.planners.storage.locations import canonical_location, is_local
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
-from lakewarden.service.http.requests import TooLargeError, kept
+from lakewarden.service.http.request_limits import TooLargeError, kept
 from lakewarden.service.http.schemas import HookBody
 from lakewarden.service.model.access import Caller, Role
-from lakewarden.service.model.heard import HeardHook, OnHook
+from lakewarden.service.model.received_hook import HeardHook, OnHook
 from lakewarden.service.state.readers.threads import PlacedThreads, place_of
 
 # A local path with a link is resolved in a thread of its own, because a dead mount never answers.

@@ -20,7 +20,7 @@ from lakewarden.service.http.access.roles import OPEN, guarding, needs
 from lakewarden.service.http.errors import DEFAULT, Answer, add_error_handlers
 from lakewarden.service.http.openapi import describe, operation_id
 from lakewarden.service.http.query.steps import stepped
-from lakewarden.service.http.requests import PlainRequests
+from lakewarden.service.http.request_limits import PlainRequests
 from lakewarden.service.http.schemas import LiveBody, ReadyBody
 from lakewarden.service.model.access import Role
 from lakewarden.service.model.problems import OnRefusal

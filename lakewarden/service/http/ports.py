@@ -22,7 +22,7 @@ from lakewarden.service.http.connections import PortLimits
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
-from lakewarden.service.model.heard import OnHook
+from lakewarden.service.model.received_hook import OnHook
 
 if TYPE_CHECKING:
     from lakewarden.service.state.sign_in import SignIns

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakewarden.planners.model.printable import REDACTED, names_a_secret, without_credentials
 from lakewarden.service.config.settings import Configuration
-from lakewarden.service.model.configuring import Registering, Reloading
+from lakewarden.service.model.registrations import Registering, Reloading
 
 _PLACES = frozenset({"env", "file"})
 

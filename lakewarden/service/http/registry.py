@@ -17,9 +17,9 @@ from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.errors import ApiError, errors
 from lakewarden.service.http.query.pages import PAGED, Limit, Name, Page, cut, link_to_next
-from lakewarden.service.http.requests import names_tag
+from lakewarden.service.http.request_limits import names_tag
 from lakewarden.service.model.access import Role
-from lakewarden.service.model.configuring import (
+from lakewarden.service.model.registrations import (
     Expected,
     NotRegisteredError,
     OtherRegistrationError,
@@ -27,7 +27,7 @@ from lakewarden.service.model.configuring import (
     Registration,
     RegistrationRefusedError,
 )
-from lakewarden.service.model.found import SourceStatus
+from lakewarden.service.model.table_sources import SourceStatus
 
 _Answer = TypeVar("_Answer")
 _MOST = 1000

@@ -26,7 +26,7 @@ from lakewarden.planners.model.instant import RunId, Service, Step
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.events import Listener
-from lakewarden.service.model.heard import HeardHook
+from lakewarden.service.model.received_hook import HeardHook
 from lakewarden.service.model.run import Run, RunState
 
 # The hooks that caused a run: those about its table since the previous run of the same service.

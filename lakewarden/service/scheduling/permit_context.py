@@ -16,7 +16,7 @@ from lakewarden.service.model.run import Run
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.rules.permits import Limits, PermitContext
 from lakewarden.service.scheduling.precedence import Precedence
-from lakewarden.service.scheduling.requests import POLICY
+from lakewarden.service.scheduling.run_requests import POLICY
 from lakewarden.service.state.daemon_state import DaemonState, Resources
 
 

@@ -19,7 +19,7 @@ from lakewarden.service.events import Sampler
 from lakewarden.service.ownership.replica_lease import ReplicaLease
 from lakewarden.service.rules.polling import NOTHING_HEARD, Announced, hook_arrived, interval, observed
 from lakewarden.service.rules.writer_failures import Blamed, blame
-from lakewarden.service.scheduling.requests import Requests
+from lakewarden.service.scheduling.run_requests import Requests
 from lakewarden.service.state.daemon_state import DaemonState, Resources
 from lakewarden.service.state.observations import Polled
 

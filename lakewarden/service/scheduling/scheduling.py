@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from lakewarden.service.scheduling.permit_context import PermitContexts
 from lakewarden.service.scheduling.permit_queue import PermitQueue
 from lakewarden.service.scheduling.poller import Poller
-from lakewarden.service.scheduling.requests import Requests
 from lakewarden.service.scheduling.run_manager import RunManager
+from lakewarden.service.scheduling.run_requests import Requests
 from lakewarden.service.scheduling.table_proofs import TableProofs
 
 

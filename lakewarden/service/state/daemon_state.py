@@ -23,8 +23,8 @@ from lakewarden.service.state.observations import Observations
 from lakewarden.service.state.readers.port import TableReaders
 from lakewarden.service.state.readers.threads import PlacedThreads, Threads
 from lakewarden.service.state.service_states import ServiceStates
+from lakewarden.service.state.table_folders import ForeignServices, KeptByOthers, TableFolders, WriterSigns
 from lakewarden.service.state.table_registry import TableRegistry
-from lakewarden.service.state.trust import ForeignServices, KeptByOthers, TableFolders, WriterSigns
 
 if TYPE_CHECKING:
     from lakewarden.service.store.sql.store import Store

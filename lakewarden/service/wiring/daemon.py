@@ -19,8 +19,8 @@ from lakewarden.service.control.discovery import Discovery
 from lakewarden.service.control.loop import ControlLoop
 from lakewarden.service.control.membership import Membership
 from lakewarden.service.control.plane import ControlPlane
-from lakewarden.service.model.found import Source
 from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.table_sources import Source
 from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.recovery import DYING
@@ -32,8 +32,8 @@ from lakewarden.service.scheduling.permit_context import PermitContexts
 from lakewarden.service.scheduling.permit_queue import PermitQueue
 from lakewarden.service.scheduling.poller import Poller
 from lakewarden.service.scheduling.precedence import Precedence
-from lakewarden.service.scheduling.requests import Requests
 from lakewarden.service.scheduling.run_manager import RunManager
+from lakewarden.service.scheduling.run_requests import Requests
 from lakewarden.service.scheduling.scheduling import SchedulingParts
 from lakewarden.service.scheduling.table_proofs import TableProofs
 from lakewarden.service.state.active_runs import ActiveRuns
@@ -45,8 +45,8 @@ from lakewarden.service.state.lock_proofs import LockProofs
 from lakewarden.service.state.observations import Observations
 from lakewarden.service.state.readers.port import InlineReaders
 from lakewarden.service.state.service_states import ServiceStates
+from lakewarden.service.state.table_folders import ForeignServices, KeptByOthers, TableFolders, WriterSigns
 from lakewarden.service.state.table_registry import TableRegistry
-from lakewarden.service.state.trust import ForeignServices, KeptByOthers, TableFolders, WriterSigns
 
 Offer = Callable[[Sequence[Table], Sequence[Source] | None, Mapping[str, Pool]], None]
 """Hands other tables, other sources (None: the same) and new pools to the control thread."""

@@ -17,7 +17,7 @@ from lakewarden.planners.storage import Storages
 from lakewarden.service.config.loading import Config
 from lakewarden.service.config.registering import Base, base_of, made_of, with_spark
 from lakewarden.service.control.discovery import sources_of
-from lakewarden.service.model.configuring import RegistrationRow
+from lakewarden.service.model.registrations import RegistrationRow
 from lakewarden.service.rules.registering import beside
 from lakewarden.service.wiring.daemon import Offer
 from lakewarden.service.wiring.pools import WorkerReach, served_by

@@ -22,7 +22,7 @@ from lakewarden.service.config.loading import Config, examine
 from lakewarden.service.config.problems import Weight
 from lakewarden.service.config.registering import made_of
 from lakewarden.service.model.access import Act, ActKind, Caller
-from lakewarden.service.model.configuring import (
+from lakewarden.service.model.registrations import (
     Expected,
     NotRegisteredError,
     OtherRegistrationError,

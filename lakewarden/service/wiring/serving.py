@@ -36,8 +36,8 @@ from lakewarden.service.http.access.callers import Identify
 from lakewarden.service.http.pages.sign_in import RETURN_PATH
 from lakewarden.service.http.ports import bind_ports
 from lakewarden.service.http.redacted import ConfigurationPart, Redacted
-from lakewarden.service.model.configuring import ReloadOutcome
-from lakewarden.service.model.heard import HeardHook, OnHook
+from lakewarden.service.model.received_hook import HeardHook, OnHook
+from lakewarden.service.model.registrations import ReloadOutcome
 from lakewarden.service.ownership.data_folder import DataFolder
 from lakewarden.service.process.last_resort import GRACE, stand_by
 from lakewarden.service.process.logs import set_up_logs

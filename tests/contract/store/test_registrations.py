@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.access import Act, ActKind
-from lakewarden.service.model.configuring import RegistrationRow
+from lakewarden.service.model.registrations import RegistrationRow
 from lakewarden.service.store.sql.store import Store
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)

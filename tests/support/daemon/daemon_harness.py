@@ -21,8 +21,8 @@ from lakewarden.planners.storage import Storages, storage_for
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.control.command_queue import CommandQueue
 from lakewarden.service.events import Listener
-from lakewarden.service.model.found import FoundTables, Source
 from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.table_sources import FoundTables, Source
 from lakewarden.service.rules.permits import Limits
 from lakewarden.service.rules.shutdown import ShutdownPhase
 from lakewarden.service.rules.writer_failures import Blamed

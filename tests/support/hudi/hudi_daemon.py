@@ -23,7 +23,7 @@ from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.events import Listener
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.server import HttpServer
-from lakewarden.service.model.heard import HeardHook
+from lakewarden.service.model.received_hook import HeardHook
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.state.daemon_state import Resources

@@ -54,6 +54,27 @@ def test_every_link_leads_to_a_page_and_an_anchor(page: Path) -> None:
     assert broken == []
 
 
+def test_the_map_names_modules_that_are_there() -> None:
+    """A row of a room gives the stems of modules and packages, all others give the ends of paths."""
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    package = ROOT / "lakewarden"
+    paths = [f"/{path.relative_to(package)}" for path in package.rglob("*") if "__pycache__" not in path.parts]
+    there = {Path(path).stem for path in paths}
+    rooms = re.findall(r"^\| [^|]+\| ([^|]+) \|", text.partition("## Rooms")[2].partition("## Where")[0], re.MULTILINE)
+    in_rooms = {name for row in rooms for name in re.findall(r"`([a-z_]+)/?`", row)}
+    files = set(re.findall(r"`([a-z_/<>]+\.py)`", text)) - {"docs/client.py"}
+    gone = [file for file in files if not _ends_one(file, paths)]
+
+    assert (sorted(in_rooms - there), sorted(gone)) == ([], [])
+    assert len(in_rooms) > 100
+    assert len(text.splitlines()) <= 150
+
+
+def _ends_one(file: str, paths: list[str]) -> bool:
+    pattern = re.escape(f"/{file}").replace("<format>", "[a-z]+")
+    return any(re.search(f"{pattern}$", path) for path in paths)
+
+
 _CODE = ("lakewarden", "deploy", "helm", "live", "faults", "bench", "fuzz", "tools")
 
 

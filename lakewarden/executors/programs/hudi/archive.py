@@ -13,7 +13,10 @@ from lakewarden.executors.contract import GOES_ON, NothingToDo, Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, ProgramSteps, program
-from lakewarden.executors.programs.hudi.steps.remains import refuse_unknown_manifests, remove_half_manifests
+from lakewarden.executors.programs.hudi.steps.metadata_table_removal import (
+    refuse_unknown_manifests,
+    remove_half_manifests,
+)
 from lakewarden.planners.formats.hudi.backlog.archiving import BATCH, ArchiveReading, Archiving, Pin
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions

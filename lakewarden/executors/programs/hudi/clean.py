@@ -9,7 +9,7 @@ from lakewarden.executors.contract import Plan
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, ProgramSteps, program
-from lakewarden.executors.programs.hudi.steps.slices import schedule_clean
+from lakewarden.executors.programs.hudi.steps.clean_slices import schedule_clean
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.metadata.heartbeats import silent_for

@@ -22,8 +22,9 @@ from lakewarden.executors.programs.hudi.client.opened import (
     plan_of,
     program,
 )
+from lakewarden.executors.programs.hudi.steps.clean_slices import refuse_what_would_lose_rows, resizing, take_back
 from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
-from lakewarden.executors.programs.hudi.steps.remains import copy_files, decode_files, why_not_copied
+from lakewarden.executors.programs.hudi.steps.metadata_table_removal import copy_files, decode_files, why_not_copied
 from lakewarden.executors.programs.hudi.steps.rewriting import (
     completed_writes,
     give_up,
@@ -35,7 +36,6 @@ from lakewarden.executors.programs.hudi.steps.rewriting import (
     writes_named_by,
     written_whole,
 )
-from lakewarden.executors.programs.hudi.steps.slices import refuse_what_would_lose_rows, resizing, take_back
 from lakewarden.planners.formats.hudi.backlog.cold_partitions import (
     ColdPartitions,
     cold_partitions,

@@ -10,7 +10,7 @@ from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, program
 from lakewarden.executors.programs.hudi.steps.listings import alone_between_writes
-from lakewarden.executors.programs.hudi.steps.returning import NewBase, commit_without_returning_keys
+from lakewarden.executors.programs.hudi.steps.returning_keys import NewBase, commit_without_returning_keys
 from lakewarden.executors.programs.hudi.steps.rewriting import (
     Calls,
     IncompletePlanError,

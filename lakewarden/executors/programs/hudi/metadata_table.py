@@ -23,7 +23,7 @@ from lakewarden.executors.programs.hudi.steps.listings import (
     alone_between_writes,
     refuse_what_stops_a_build,
 )
-from lakewarden.executors.programs.hudi.steps.remains import Remains
+from lakewarden.executors.programs.hudi.steps.metadata_table_removal import Remains
 from lakewarden.planners.formats.hudi.history import completed_instants
 from lakewarden.planners.formats.hudi.indexes.indexes import (
     COLUMNS,

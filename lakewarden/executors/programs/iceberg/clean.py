@@ -29,7 +29,7 @@ from lakewarden.executors.programs.iceberg.steps.deleting import (
     require_permission,
 )
 from lakewarden.executors.programs.iceberg.steps.restoring import UnknownNamesError, restore_lost_refs
-from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
+from lakewarden.planners.formats.iceberg.deletion.catalog_behind import require_newest
 from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside
 from lakewarden.planners.formats.iceberg.deletion.reachable import FileKind, Suspects, only_reachable_from

@@ -9,7 +9,7 @@ from lakewarden.executors.programs.iceberg.client.opened import OpenTable, progr
 from lakewarden.executors.programs.iceberg.client.runners import ordering, require_columns
 from lakewarden.executors.programs.iceberg.steps.file_groups import FileGroup
 from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps
-from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, ordered_by, remembering
+from lakewarden.planners.formats.iceberg.backlog.clustering import is_worth_clustering, ordered_by, remembering
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
 from lakewarden.planners.formats.iceberg.rewriting.selection import Thresholds

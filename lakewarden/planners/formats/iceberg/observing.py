@@ -38,7 +38,7 @@ from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
 from lakewarden.planners.formats.iceberg.options.table_options import options_of
 from lakewarden.planners.formats.iceberg.rewriting.deletes import blocked_by_dropped_columns
-from lakewarden.planners.formats.iceberg.rewriting.reach import mark_of
+from lakewarden.planners.formats.iceberg.rewriting.rewrite_all import mark_of
 from lakewarden.planners.formats.iceberg.rewriting.selection import ContradictoryThresholdsError, thresholds
 from lakewarden.planners.formats.iceberg.writers.activity import (
     is_update,

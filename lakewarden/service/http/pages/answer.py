@@ -16,7 +16,7 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.service.http.access.callers import CALLER, reads_pages
 from lakewarden.service.http.access.roles import caller_of
 from lakewarden.service.http.errors import ProblemAnswer
-from lakewarden.service.http.requests import names_tag
+from lakewarden.service.http.request_limits import names_tag
 from lakewarden.service.model.access import Role
 from lakewarden.service.page.rendering import Pages, without_ages
 

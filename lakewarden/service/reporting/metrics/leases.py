@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from lakewarden.service.events import Listener
-from lakewarden.service.model.found import FoundTables
+from lakewarden.service.model.table_sources import FoundTables
 
 
 class LeaseMetrics(Listener):

@@ -14,8 +14,8 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.events import Listeners
-from lakewarden.service.model.heard import HeardHook
 from lakewarden.service.model.problems import ENDED, REFUSALS
+from lakewarden.service.model.received_hook import HeardHook
 from lakewarden.service.reporting.metrics.leases import DiscoveryMetrics, LeaseMetrics
 from lakewarden.service.reporting.metrics.runs import RunMetrics
 from lakewarden.service.reporting.metrics.scrape import Scrape

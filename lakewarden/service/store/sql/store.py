@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.access import Act, ActKind, KeyRow, Role
-from lakewarden.service.model.configuring import RegistrationRow
+from lakewarden.service.model.registrations import RegistrationRow
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database, put
 from lakewarden.service.store.sql.notes import SqlHistory, SqlNotes

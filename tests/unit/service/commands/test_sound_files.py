@@ -16,7 +16,7 @@ from lakewarden.cli.options import Code
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import Storages
-from lakewarden.service.commands.first_file import first_file, sound_file
+from lakewarden.service.commands.init import first_file, sound_file
 from lakewarden.service.config.loading import examine, load
 from lakewarden.service.config.problems import Weight
 from lakewarden.service.config.settings import TABLE_ID

@@ -17,7 +17,7 @@ from lakewarden.cli.options import Code
 from lakewarden.demo.daemon import free_port
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
-from lakewarden.service.commands.first_file import first_file
+from lakewarden.service.commands.init import first_file
 from lakewarden.service.config.layers.templates import path_hash
 from lakewarden.service.config.loading import load
 from tests.support.hudi.hudi_look import made

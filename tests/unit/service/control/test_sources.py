@@ -22,7 +22,7 @@ from lakewarden.service.config.layers.templates import legal_beginning, legal_id
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import TABLE_ID
 from lakewarden.service.control.discovery import sources_of
-from lakewarden.service.model.found import FoundTables
+from lakewarden.service.model.table_sources import FoundTables
 from tests.unit.planners.formats.hudi.catalogs.test_paths import table
 
 ZOOKEEPER = "lock: {provider: zookeeper, url: 'zk:2181', base_path: /locks, lock_key: '{namespace}/{table}'}"

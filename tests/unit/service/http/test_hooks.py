@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.service.http.requests import BODY_BYTES
+from lakewarden.service.http.request_limits import BODY_BYTES
 from tests.unit.service.http.conftest import ServedDaemon
 
 HOOK = "/v1/hooks/hudi"

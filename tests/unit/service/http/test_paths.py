@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakewarden.service.http.hooks import HOOKS
-from lakewarden.service.http.requests import PlainPaths, PlainRequests
+from lakewarden.service.http.request_limits import PlainPaths, PlainRequests
 
 
 async def _reached(_scope: Scope, _receive: Receive, send: Send) -> None:

@@ -12,8 +12,8 @@ from lakewarden.planners.hooks import At
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import Mode, Table, TableId
-from lakewarden.service.model.found import FoundTables
 from lakewarden.service.model.run import RunState
+from lakewarden.service.model.table_sources import FoundTables
 from tests.support.daemon.daemon_harness import COMPACT, DaemonHarness
 from tests.support.doubles.fake import FakeTable
 

@@ -21,14 +21,14 @@ from lakewarden.service.config.document import read_document
 from lakewarden.service.config.loading import Config, load
 from lakewarden.service.config.registering import base_of
 from lakewarden.service.model.access import LOCAL, ActKind
-from lakewarden.service.model.configuring import (
+from lakewarden.service.model.registrations import (
     NotRegisteredError,
     OtherRegistrationError,
     Registration,
     RegistrationRefusedError,
     ReloadOutcome,
 )
-from lakewarden.service.model.found import Source
+from lakewarden.service.model.table_sources import Source
 from lakewarden.service.store.sql.store import Store
 from lakewarden.service.wiring.in_force import Tables, TablesInForce, with_rows
 from lakewarden.service.wiring.registering import Registrar, Reloader

@@ -26,7 +26,7 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import (
 )
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.formats.iceberg.catalogs.vended.storage import VendedFiles
-from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
+from lakewarden.planners.formats.iceberg.deletion.catalog_behind import require_newest
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions

@@ -23,8 +23,8 @@ from lakewarden.planners.formats.first_seen import FirstSeen, Life, first_seen
 from lakewarden.planners.formats.first_seen import content_of as content_of_seen
 from lakewarden.planners.formats.iceberg.backlog.blockers import files_needed_elsewhere
 from lakewarden.planners.formats.iceberg.deletion.candidates import Candidates, Digests, TableFolder
-from lakewarden.planners.formats.iceberg.deletion.ground import Ground
 from lakewarden.planners.formats.iceberg.deletion.orphan_files import Probe
+from lakewarden.planners.formats.iceberg.deletion.own_folders import Ground
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     DELETING,
     DeletionPlan,

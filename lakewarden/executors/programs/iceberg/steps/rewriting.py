@@ -31,12 +31,12 @@ from lakewarden.executors.programs.iceberg.steps.file_groups import (
     planned_groups,
     taken,
 )
-from lakewarden.planners.formats.iceberg.backlog.clustered import untouchable
+from lakewarden.planners.formats.iceberg.backlog.clustering import untouchable
 from lakewarden.planners.formats.iceberg.metadata.files import manifests_in
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.rewriting.deletes import Planned, anchored, are_expected, kept_specs, refusal
-from lakewarden.planners.formats.iceberg.rewriting.reach import Reach
+from lakewarden.planners.formats.iceberg.rewriting.rewrite_all import Reach
 from lakewarden.planners.formats.iceberg.rewriting.selection import Thresholds, selection, thresholds
 from lakewarden.planners.formats.iceberg.writers.activity import kept_off_for_branches
 from lakewarden.planners.formats.iceberg.writers.cold import left_alone

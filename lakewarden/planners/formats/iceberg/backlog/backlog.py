@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from lakewarden.planners.decoding.json_stream import counted
 from lakewarden.planners.formats.iceberg.backlog.blockers import ROW_LINEAGE, UNKNOWN_TO_SPARK
-from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, ordered_by, untouchable
+from lakewarden.planners.formats.iceberg.backlog.clustering import is_worth_clustering, ordered_by, untouchable
 from lakewarden.planners.formats.iceberg.backlog.memo import Holdings
 from lakewarden.planners.formats.iceberg.deletion.expiry import Expiry, expirable
 from lakewarden.planners.formats.iceberg.deletion.reachable import NoSuchBranchError

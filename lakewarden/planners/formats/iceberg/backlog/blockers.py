@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
-from lakewarden.planners.formats.iceberg.deletion.ground import REMEDY
 from lakewarden.planners.formats.iceberg.deletion.lost import LostManifest, needed_by
+from lakewarden.planners.formats.iceberg.deletion.own_folders import REMEDY
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DELETING
 from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
 from lakewarden.planners.formats.iceberg.metadata.files import missing

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.backlog.blockers import UnreadableSnapshots
-from lakewarden.planners.formats.iceberg.deletion.ahead import VersionsSeen
+from lakewarden.planners.formats.iceberg.deletion.catalog_behind import VersionsSeen
 from lakewarden.planners.formats.iceberg.metadata.digests import (
     LiveFile,
     ManifestDigest,

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import unquote_plus
 
-from lakewarden.planners.formats.iceberg.deletion.ahead import METADATA_FILE, left_of_a_commit
 from lakewarden.planners.formats.iceberg.deletion.candidates import Candidates, Digests, Spool, TableFolder
+from lakewarden.planners.formats.iceberg.deletion.catalog_behind import METADATA_FILE, left_of_a_commit
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DELETING, file_of, seen_file_of
 from lakewarden.planners.formats.iceberg.deletion.reachable import metadata_files
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, content_of

@@ -14,7 +14,7 @@ from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.options.where import Where, parse_where, unknown_fields
-from lakewarden.planners.formats.iceberg.rewriting.reach import Reach
+from lakewarden.planners.formats.iceberg.rewriting.rewrite_all import Reach
 from lakewarden.planners.model.errors import PermanentError
 
 

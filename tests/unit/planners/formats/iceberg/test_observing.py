@@ -22,7 +22,7 @@ from lakewarden.planners.formats.iceberg.backlog.blockers import UnreadableSnaps
 from lakewarden.planners.formats.iceberg.backlog.memo import Memo
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, HadoopCatalog
-from lakewarden.planners.formats.iceberg.deletion.ahead import VersionsSeen
+from lakewarden.planners.formats.iceberg.deletion.catalog_behind import VersionsSeen
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside, content_of, file_of
 from lakewarden.planners.formats.iceberg.observing import observed
 from lakewarden.planners.model.clock import ManualClock

@@ -14,7 +14,7 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.model.access import Caller
-from lakewarden.service.model.configuring import (
+from lakewarden.service.model.registrations import (
     Expected,
     NotRegisteredError,
     OtherRegistrationError,

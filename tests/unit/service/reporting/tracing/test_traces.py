@@ -17,7 +17,7 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.config.daemon import TraceSettings
-from lakewarden.service.model.heard import HeardHook
+from lakewarden.service.model.received_hook import HeardHook
 from lakewarden.service.reporting.tracing import KEPT, Causes, sent_by
 from lakewarden.service.wiring.serving import traces_to
 from tests.support.daemon.daemon_harness import prepare

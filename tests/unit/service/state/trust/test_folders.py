@@ -10,8 +10,8 @@ from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.model.rows import FolderRow
+from lakewarden.service.state.table_folders import TableFolders
 from lakewarden.service.state.table_registry import TableRegistry
-from lakewarden.service.state.trust import TableFolders
 from lakewarden.service.store.sql.notes import Row
 from tests.support.store.memory_store import MemoryStore
 from tests.support.values import a_view

@@ -11,7 +11,7 @@ from lakewarden.planners.model.view import KeptMore
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.model.rows import WriterSignsRow
 from lakewarden.service.rules.proof import ALONE_FOR
-from lakewarden.service.state.trust import ForeignServices, KeptByOthers, WriterSigns
+from lakewarden.service.state.table_folders import ForeignServices, KeptByOthers, WriterSigns
 from tests.support.daemon.daemon_harness import HarnessClock
 from tests.support.store.memory_store import MemoryStore
 from tests.support.store.replicas import ME, take_ownership

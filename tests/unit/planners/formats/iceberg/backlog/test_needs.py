@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.backlog.clustered import ORDERED, ordered_by, remembering
+from lakewarden.planners.formats.iceberg.backlog.clustering import ORDERED, ordered_by, remembering
 from lakewarden.planners.formats.iceberg.backlog.memo import Holdings
 from lakewarden.planners.formats.iceberg.backlog.needs import Needs, needs_of
 from lakewarden.planners.formats.iceberg.catalogs.settings import HiveCatalog

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
-from lakewarden.planners.formats.iceberg.rewriting.reach import Reach, mark_of
+from lakewarden.planners.formats.iceberg.rewriting.rewrite_all import Reach, mark_of
 from lakewarden.planners.formats.iceberg.rewriting.selection import selection
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.view import Blocker

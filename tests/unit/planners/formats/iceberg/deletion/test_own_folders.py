@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lakewarden.planners.formats.iceberg.deletion.ground import Ground
+from lakewarden.planners.formats.iceberg.deletion.own_folders import Ground
 from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.errors import PermanentError

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
-from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
+from lakewarden.planners.formats.iceberg.deletion.catalog_behind import require_newest
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.observing import observed
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
