@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from lakewarden.cli.app import app
-from lakewarden.cli.options import MEANINGS
+from lakewarden.cli.exit_codes import MEANINGS
 
 PAGE = Path(__file__).parent / "cli.md"
 

@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Sequence
 
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 
 _BE_UTF_8 = "start this with PYTHONUTF8=1, or in a UTF-8 locale"
 

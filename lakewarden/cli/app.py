@@ -9,7 +9,7 @@ import typer
 import lakewarden
 from lakewarden.cli import daemon, here, protections, runs, table_words, tables
 from lakewarden.cli.commands import HERE, TABLES, Sections
-from lakewarden.cli.options import MEANINGS
+from lakewarden.cli.exit_codes import MEANINGS
 
 _CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:<4} {meaning}" for code, meaning in MEANINGS.items())])
 

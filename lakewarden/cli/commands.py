@@ -14,7 +14,7 @@ from typing import Any, ParamSpec
 import typer
 from typer.core import TyperGroup
 
-from lakewarden.cli.options import Code, code_of, told
+from lakewarden.cli.exit_codes import Code, code_of, told
 from lakewarden.client.transport import ClientError
 from lakewarden.planners.model.errors import LakewardenError, UnknownNameError, installing
 from lakewarden.planners.model.printable import printable

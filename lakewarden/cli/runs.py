@@ -10,7 +10,8 @@ import typer
 
 from lakewarden.cli.commands import DAEMON as SECTION
 from lakewarden.cli.commands import command, group
-from lakewarden.cli.options import AsJson, Code, KeyFile, Limit, Run, Url, client_of
+from lakewarden.cli.exit_codes import Code
+from lakewarden.cli.options import AsJson, KeyFile, Limit, Run, Url, client_of
 from lakewarden.cli.terminal import Column, Kind, none_of, show_fields, show_list, watch_run
 from lakewarden.client.bodies import RunState
 from lakewarden.client.transport import DAEMON

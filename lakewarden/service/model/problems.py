@@ -12,7 +12,6 @@ MEDIA_TYPE = "application/problem+json"
 ProblemCode = Literal[
     "blocked",
     "changed",
-    "conflict",
     "forbidden",
     "internal",
     "invalid",
@@ -24,7 +23,6 @@ ProblemCode = Literal[
     "refused",
     "timeout",
     "too_large",
-    "too_many",
     "unauthenticated",
     "unavailable",
 ]
@@ -33,7 +31,6 @@ ProblemCode = Literal[
 TITLES: Mapping[ProblemCode, str] = {
     "blocked": "It cannot be done now",
     "changed": "It has changed since it was read",
-    "conflict": "The key of the request is in use",
     "forbidden": "Not permitted",
     "internal": "An unexpected error",
     "invalid": "A parameter or the body is invalid",
@@ -45,7 +42,6 @@ TITLES: Mapping[ProblemCode, str] = {
     "refused": "The request was refused",
     "timeout": "The client was too slow",
     "too_large": "The request is too large",
-    "too_many": "There are too many requests",
     "unauthenticated": "The caller is unknown",
     "unavailable": "It cannot be done at the moment",
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.cli import main
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 from tests.support.daemon.daemon_process import DaemonProcess
 
 

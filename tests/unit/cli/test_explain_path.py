@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lakewarden.cli import main
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 from lakewarden.planners.model.clock import ManualClock
 from tests.support.hudi.hudi_table import HudiTable
 from tests.support.paimon.paimon_table import PaimonTable

@@ -15,7 +15,7 @@ import pytest
 
 from bench.polling.quiet_tables import write_quiet_table
 from lakewarden.cli import main
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 from lakewarden.demo.daemon import free_port
 from lakewarden.service.model.access import Caller, Role
 from tests.support.daemon.daemon_harness import prepare

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.cli import main
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import Storages

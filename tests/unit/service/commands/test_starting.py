@@ -13,7 +13,7 @@ import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
 from lakewarden.cli import main
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 from lakewarden.demo.daemon import free_port
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId

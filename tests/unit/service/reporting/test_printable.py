@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakewarden import cli
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.printable import LONGEST, printable, printable_values
 from lakewarden.service.commands.observing import explain_path

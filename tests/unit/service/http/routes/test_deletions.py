@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakewarden.cli import main
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import DeletionBudget
 from lakewarden.service.model.access import Caller, Role

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from lakewarden.cli import main
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 from lakewarden.planners.model.instant import Service, Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import RunState

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.cli import main
-from lakewarden.cli.options import Code
+from lakewarden.cli.exit_codes import Code
 from lakewarden.service.config.loading import load
 from lakewarden.service.http.routes.policies import policies_of
 from tests.support.doubles.formats import TEST_FORMATS
