@@ -40,9 +40,11 @@ class Part:
 
 
 LINT = Part(name="lint", command=("./dev", "lint"))
-IN_PROCESSES = ("--numprocesses=3", "--dist=loadfile")
+BY_FILE = ("--dist=loadfile", "--no-loadscope-reorder")
+"""In the order of their names. By the number of their tests the longest files would come last: they have few."""
+IN_PROCESSES = ("--numprocesses=3", *BY_FILE)
 UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, "-m", "not long", "--hypothesis-profile=brief", *IN_PROCESSES))
-IN_SESSIONS = ("--numprocesses=2", "--dist=loadfile")
+IN_SESSIONS = ("--numprocesses=2", *BY_FILE)
 """Many tests wait: three processes keep two cores busy, and so do two with two JVMs each."""
 CORE = Part(name="core", tests=(str(SERVICES), "-m", "core", *IN_SESSIONS))
 LONG_UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, *IN_PROCESSES), environment={"LAKEWARDEN_PROGRAMS": "1000"})

@@ -177,6 +177,7 @@ def test_each_rule_stands_where_its_mutation_looks_for_it(mutation: Mutation) ->
     assert (ROOT / mutation.file).read_text().count(mutation.text) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_rule_that_is_taken_out_is_missed(sound: Copy, mutation: Mutation) -> None:
     """Its tests fail by an assertion, and not because the broken product cannot be loaded."""
