@@ -294,5 +294,5 @@ def test_a_name_that_a_killed_clean_has_lost_is_restored_by_the_next_run(
 
     assert isinstance(outcome, Succeeded), outcome
     assert outcome.figures["refs_restored"] == 1
-    assert outcome.figures["files_deleted"]
+    assert outcome.figures["metadata_files_deleted"]
     assert (_rows(table, "audited"), _files_are_all_there(table)) == ([0, 1, 2], True)
