@@ -31,10 +31,11 @@ class Condition(IntEnum):
     @property
     def words(self) -> str:
         """The condition for people."""
-        return self.name.lower().replace("_", " ")
+        return _CONDITIONS.get(self.name) or self.name.lower().replace("_", " ")
 
 
-_WAITS = "waits for approval"
+_WAITS = "waiting for approval"
+_CONDITIONS = {"WOULD_RUN": "due, not run in mode plan", "WAITS_FOR_APPROVAL": _WAITS}
 
 
 class Concern(NamedTuple):
@@ -120,12 +121,14 @@ def _concerns(status: TableStatus) -> Iterator[Concern]:
     for fault in status.view.faults if status.view else ():
         yield Concern("metadata cannot be read", fault, None)
     for service, row in status.approvals.items():
-        yield Concern(_WAITS, f"{service} would delete {row.deletes}", "approve it there")
+        yield Concern(_WAITS, f"{service} would delete {row.deletes}", "approve it on the page of the table")
     for failure in status.writer_failures:
         if failure.run is not None:
-            yield Concern("a write failed beside a run", failure.failure.reason, "see the writers of the table")
+            yield Concern(
+                "a write failed beside a run", failure.failure.reason, "see the writers on the page of the table"
+            )
     if status.paused is not None:
-        yield Concern("paused", status.paused, "resume it when the reason is gone")
+        yield Concern("paused", status.paused, "resume it on the page of the table")
     for service, decision in _blocks(status).items():
         if service not in status.approvals:
             yield Concern(f"{service} is blocked", decision.reason, decision.remedy)

@@ -138,7 +138,9 @@ def _coded(text: str) -> Markup:
 
 def kind(decision: str) -> str:
     """Return the name of a decision for people: `not due` for `NotDue`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", decision).lower()
+    return (
+        "due, not run in mode plan" if decision == "WouldRun" else re.sub(r"(?<=[a-z])(?=[A-Z])", " ", decision).lower()
+    )
 
 
 def _setting(value: object) -> str:

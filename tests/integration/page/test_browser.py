@@ -195,11 +195,11 @@ def test_a_deletion_is_found_and_approved_by_the_keyboard_alone(
     page = watch(daemon).goto("/")
 
     _press(page, at="trips", among="#needs a")
-    expect(page.get_by_role("heading", name="clean waits for your approval")).to_be_visible()
+    expect(page.get_by_role("heading", name="clean is waiting for your approval")).to_be_visible()
     expect(page.locator("html.waits")).to_have_count(0)
     keys = _press(page, at="Approve the deletion", among="button")
 
-    expect(page.get_by_role("heading", name="clean waits for your approval")).to_have_count(0)
+    expect(page.get_by_role("heading", name="clean is waiting for your approval")).to_have_count(0)
     assert [act.who for act in daemon.store.acts() if act.kind is ActKind.DELETION_APPROVED] == ["api"]
     assert keys <= 8, "what stands before the decision is the head of the page"
 
@@ -252,7 +252,7 @@ def test_what_writers_have_to_set_and_each_setting_can_be_read(
     """With the source of each setting."""
     page = watch(make_daemon()).goto("/tables/trips")
 
-    page.get_by_text("What the writers have to set").click()
+    page.get_by_text("What writers must set").click()
     expect(page.locator("#writer-options")).to_contain_text("trips")
     page.get_by_text("The settings in force, and where each comes from").click()
     expect(page.get_by_role("row", name="services.clean.trigger")).to_contain_text("built-in")

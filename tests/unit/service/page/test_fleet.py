@@ -80,7 +80,7 @@ def test_a_waiting_approval_comes_first_then_what_concerns_the_most_tables() -> 
         _status("d", approvals=(Service.CLEAN,), decisions=_blocked("would delete too much")),
         _status("e", decisions={Service.CLEAN: NotDue(reason="1 of 10 commits")}),
     )
-    assert [need.kind for need in found] == ["waits for approval", "clean is blocked", "cannot be observed"]
+    assert [need.kind for need in found] == ["waiting for approval", "clean is blocked", "cannot be observed"]
 
 
 _STATUSES = st.lists(

@@ -33,4 +33,4 @@ def test_a_figure_has_the_unit_of_its_name(name: str, value: object, said: objec
 def test_each_kind_of_decision_has_words() -> None:
     """Also one that is new: a page must not fail for it."""
     words = [kind(one.__name__) for one in get_args(Decision)]
-    assert words == ["due", "not due", "would run", "blocked", "does not apply"]
+    assert words == ["due", "not due", "due, not run in mode plan", "blocked", "does not apply"]

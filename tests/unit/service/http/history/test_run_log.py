@@ -162,7 +162,7 @@ def test_a_run_without_a_log_is_told_apart_from_no_run(served: ServedDaemon) -> 
     assert gone.status_code == 404
     assert "replica gone-1 carried it out" in gone.json()["detail"]
     assert "has ended" in gone.json()["detail"]
-    assert "there is no run" in served.api.get("/v1/runs/nope/log").json()["detail"]
+    assert "no run" in served.api.get("/v1/runs/nope/log").json()["detail"]
 
 
 def test_another_replica_passes_the_request_on_to_the_one_that_has_the_log(
@@ -201,4 +201,4 @@ def test_the_page_of_a_run_says_that_its_log_is_not_here(served: ServedDaemon) -
     """A link leads to the replica that has it, through the same address."""
     run = _ended_run(served)
 
-    assert "is on the replica that carried out the run" in served.api.get(f"/runs/{run}").raise_for_status().text
+    assert "is on the replica that executed the run" in served.api.get(f"/runs/{run}").raise_for_status().text

@@ -97,10 +97,10 @@ def test_what_needs_a_person_is_on_the_first_page_with_the_remedy(make_served: C
     served.moments.ending()
     served.moments.decision()
 
-    assert "waits for approval" in served.api.get("/").text
+    assert "waiting for approval" in served.api.get("/").text
     assert "Approve the deletion" in served.api.get("/tables/trips").text
     (table,) = served.api.get("/v1/tables").json()["items"]
-    assert state_of(table) == "waits for approval: clean"
+    assert state_of(table) == "waiting for approval: clean"
 
 
 def test_the_page_of_a_table_draws_its_timeline(served: ServedDaemon) -> None:
@@ -186,7 +186,7 @@ def test_a_caller_sees_its_tables_and_the_buttons_of_its_role(guarded: ServedDae
         assert "Run now" in alice.get("/tables/trips").text
         page = alice.get("/tables/trips").text
         assert ">Pause<" in page
-        assert "Pause trips? A run under way ends its present step" in page, "what becomes of a run is said before"
+        assert "Pause trips? Active runs stop after their current step" in page, "what becomes of a run is said before"
         assert "<button hx-" not in vera.get("/tables/trips").text
         assert (alice.get("/acts").status_code, vera.get("/acts").status_code) == (403, 403)
         assert "Audit log" not in vera.get("/").text, "a menu has what the role may see"
