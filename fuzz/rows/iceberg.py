@@ -539,7 +539,7 @@ class IcebergRowsTable:
         name = self._any_branch()
         head = self._java().refs().get(name).snapshotId()
         if not self._iceberg.util.SnapshotUtil.isAncestorOf(self._java(), head, self._current()):
-            raise NotNow("main is no ancestor of the branch")
+            raise NotNow("main is not an ancestor of the branch")
         self._java().manageSnapshots().fastForwardBranch("main", name).commit()
         self._becomes(self._branches[name])
 

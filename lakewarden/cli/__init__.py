@@ -14,10 +14,10 @@ _BE_UTF_8 = "start this with PYTHONUTF8=1, or in a UTF-8 locale"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, one of `Code`."""
     if (names := sys.getfilesystemencoding()) != "utf-8":
-        print(f"names of files are {names} here, but UTF-8 in tables: {_BE_UTF_8}", file=sys.stderr)
+        print(f"file names are {names} here, but UTF-8 in tables: {_BE_UTF_8}", file=sys.stderr)
         return Code.USAGE
     if any(not _is_utf_8(argument) for argument in (sys.argv[1:] if arguments is None else arguments)):
-        print("an argument is not UTF-8, and no id or path of a table is so", file=sys.stderr)
+        print("an argument is not UTF-8: ids and paths of tables are", file=sys.stderr)
         return Code.USAGE
     if sys.stdout is None:  # it was closed by the shell
         print(

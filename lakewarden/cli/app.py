@@ -33,7 +33,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _main(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version, and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass

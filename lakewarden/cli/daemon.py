@@ -40,7 +40,7 @@ _ACTS = (
 
 
 def audit(
-    table: Annotated[str | None, typer.Option("--table", help="Acts on this table.")] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Entries about this table.")] = None,
     limit: Limit = 100,
     url: Url = DAEMON,
     key_file: KeyFile = None,
@@ -74,7 +74,7 @@ def replicas(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = Fals
     if as_json:
         print(as_written(answer))
     else:
-        show_items(answer["items"], _REPLICAS, empty="there is no replica")
+        show_items(answer["items"], _REPLICAS, empty="there is no replicas")
 
 
 _SOURCES = (
@@ -89,7 +89,7 @@ _REFUSED = (Column("SOURCE", "source"), Column("NOT SERVED", "name"), Column("RE
 
 
 def discovery(
-    now: Annotated[bool, typer.Option("--now", help="Have every catalog and pattern listed now, and end.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="List every catalog and pattern now, and exit.")] = False,
     url: Url = DAEMON,
     key_file: KeyFile = None,
     as_json: AsJson = False,
@@ -124,11 +124,9 @@ def reload(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False)
         print(f"the configuration is in force: {answer['tables']} listed tables")
         if gone := answer["gone"]:
             some = ", ".join(gone[:_MOST_NAMED]) + (" and more" if len(gone) > _MOST_NAMED else "")
-            print(
-                printable(f"LET GO: {len(gone)} entries are no longer in the file, and with them their tables: {some}")
-            )
+            print(printable(f"RELEASED: {len(gone)} entries are gone from the file, with their tables: {some}"))
         for key in answer["needs_restart"]:
-            print(printable(f"{key} has another value, and is read at the start only: restart the daemon"))
+            print(printable(f"{key} has changed, and is read only at startup: restart the daemon"))
     if not answer["accepted"]:
         problems = "\n".join(answer["problems"])
         raise PermanentError(f"the configuration is refused, and the last good one stays in force:\n{problems}")
@@ -144,8 +142,8 @@ def drain(
     client = client_of(url, key_file)
     if not yes:
         if not sys.stdin.isatty():
-            raise PermanentError("drain ends the daemon, and there is no terminal to confirm it: say --yes")
-        print(printable(f"End the daemon at {client.url}? Write yes: "), end="", file=sys.stderr, flush=True)
+            raise PermanentError("drain stops the daemon, and there is no terminal to confirm on: add --yes")
+        print(printable(f"Stop the daemon at {client.url}? Write yes: "), end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip() != "yes":
             raise PermanentError("the daemon was not drained")
     answer = client.drain()
@@ -154,7 +152,7 @@ def drain(
 
 # `lakewarden keys`: the API keys in the store of a configuration.
 
-app = group("Make, list and revoke API keys, in the store of the configuration.", listing=False)
+app = group("Create, list and revoke API keys, in the store of the configuration.", listing=False)
 
 
 def _lifetime(text: str) -> timedelta:
@@ -165,13 +163,13 @@ def _lifetime(text: str) -> timedelta:
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong)) from wrong
     if not timedelta(0) < lifetime <= timedelta(days=3650):
-        raise typer.BadParameter(f"{text!r} is no duration of at most 3650d: write one such as 90d")
+        raise typer.BadParameter(f"{text!r} is not a duration of at most 3650d: write one such as 90d")
     return lifetime
 
 
 @command(app, "create")
 def create(
-    name: Annotated[str, typer.Argument(help="The name of its person or program.")],
+    name: Annotated[str, typer.Argument(help="The name of the person or program that gets the key.")],
     role: Annotated[
         Literal["viewer", "hook", "trigger", "operator", "admin"],
         typer.Option("--role", help="What the key may do (docs/security.md)."),
@@ -181,7 +179,7 @@ def create(
     ] = None,
     expires: Annotated[
         timedelta | None,
-        typer.Option("--expires", parser=_lifetime, metavar="DURATION", help="How long the key counts, such as 90d."),
+        typer.Option("--expires", parser=_lifetime, metavar="DURATION", help="How long the key is valid, such as 90d."),
     ] = None,
     config: ConfigFile = CONFIG,
     as_json: AsJson = False,
@@ -215,7 +213,7 @@ def list_all(config: ConfigFile = CONFIG, as_json: AsJson = False) -> None:
     if as_json:
         print(as_written(entries))
     else:
-        show_items(entries, _KEYS, empty="there is no key: 'lakewarden keys create' makes one")
+        show_items(entries, _KEYS, empty="there is no key yet: create one with 'lakewarden keys create'")
 
 
 @command(app, "revoke")

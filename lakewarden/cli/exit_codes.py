@@ -54,8 +54,8 @@ _OF_ERRORS: Mapping[type[ClientError], Code] = {
 }
 
 _REMEDIES: Mapping[type[ClientError], str] = {
-    DaemonAwayError: ": start it with 'lakewarden serve', or say where it is with --url",
-    StrangeError: ": say where the daemon is with --url",
+    DaemonAwayError: ": start it with 'lakewarden serve', or pass its address with --url",
+    StrangeError: ": pass the daemon's address with --url",
 }
 
 

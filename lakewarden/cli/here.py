@@ -22,7 +22,7 @@ _PLACE = (
     "A path or a pattern (s3://lake/*/*), a catalog of --config (catalog://NAME), or the address of a catalog "
     "(thrift://HOST:9083, http://HOST:8181?warehouse=NAME, jdbc:postgresql://HOST/DATABASE?warehouse=FOLDER)."
 )
-_EXCLUDE = "Leave out what fits this pattern. It may be given often."
+_EXCLUDE = "Leave out what matches this pattern. May be repeated."
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
 def init(
     places: Annotated[list[str], typer.Argument(metavar="PLACE...", help=_PLACE)],
     output: Annotated[
-        Path | None, typer.Option("--output", help="Write to this new file. Without it the text is printed.")
+        Path | None, typer.Option("--output", help="Write to this new file instead of standard output.")
     ] = None,
     exclude: Annotated[list[str] | None, typer.Option("--exclude", help=_EXCLUDE)] = None,
     defaults: Annotated[
@@ -73,11 +73,11 @@ def init(
         with nullcontext(sys.stdout) if output is None else output.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise PermanentError(f"{output} is there already, and is not replaced: name another file") from None
+        raise PermanentError(f"{output} already exists and is not overwritten: name another file") from None
 
 
 def check_config(
-    file: Annotated[Path | None, typer.Argument(help="The configuration file. It counts before --config.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="The configuration file, instead of --config.")] = None,
     config: ConfigFile = CONFIG,
     as_json: AsJson = False,
 ) -> int:
@@ -129,7 +129,7 @@ def serve(config: ConfigFile = CONFIG) -> int:
 
 def doctor(
     table: Annotated[
-        str | None, typer.Argument(help="The id of a table: the daemon says what is proved of it.")
+        str | None, typer.Argument(help="The id of a table: the daemon says what is proved about it.")
     ] = None,
     config: ConfigFile = CONFIG,
     url: Url = DAEMON,
@@ -154,13 +154,15 @@ def doctor(
 def report(
     places: Annotated[list[str], typer.Argument(metavar="PLACE...", help=_PLACE)],
     as_json: AsJson = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Write one page that loads nothing to this file.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write the report to this file, as one self-contained HTML page.")
+    ] = None,
     exclude: Annotated[list[str] | None, typer.Option("--exclude", help=_EXCLUDE)] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="The configuration with catalogs and stores, if one is needed.")
     ] = None,
     format_name: Annotated[
-        str | None, typer.Option("--format", help="The format of the tables, if their files do not tell it.")
+        str | None, typer.Option("--format", help="The format of the tables, if their files do not show it.")
     ] = None,
     limit: Limit = 20,
 ) -> int:
@@ -186,7 +188,7 @@ def report(
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="The file to write. It must not be there yet.")],
+    file: Annotated[Path, typer.Argument(help="The file to write. It must not exist yet.")],
     config: ConfigFile = CONFIG,
 ) -> int:
     """Write the store to a file, while the daemon runs. A PostgreSQL database is written by pg_dump."""

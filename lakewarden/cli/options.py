@@ -52,7 +52,7 @@ Table = Annotated[str, typer.Argument(help="The id of the table.", autocompletio
 Service = Annotated[str, typer.Argument(help="A service of the table, as in the configuration.")]
 Run = Annotated[str, typer.Argument(help="The id of the run.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Why, for other people.")]
-Limit = Annotated[int, typer.Option("--limit", min=0, help="The most items that are shown. 0 means all.")]
+Limit = Annotated[int, typer.Option("--limit", min=0, help="Show at most this many items. 0 means all.")]
 ConfigFile = Annotated[
     Path, typer.Option("--config", envvar=_CONFIG, help="The configuration file.", show_default="lakewarden.yaml")
 ]

@@ -43,7 +43,7 @@ def list_approvals(
     """List the deletions beyond a budget, those that wait and those that are approved."""
     page = client_of(url, key_file).approvals
     show_list(
-        page, _APPROVALS, limit=limit, as_json=as_json, empty="no deletion waits for an approval", waiting=waiting
+        page, _APPROVALS, limit=limit, as_json=as_json, empty="no deletion is waiting for approval", waiting=waiting
     )
 
 
@@ -51,9 +51,9 @@ def list_approvals(
 def approve(
     table: Annotated[str, typer.Argument(help="The id of a table, or a pattern of ids: 'lake.*'.")],
     service: Service,
-    by: Annotated[str | None, typer.Option("--by", help="Your name. It counts only without authentication.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Your name. Used only without authentication.")] = None,
     most_files: Annotated[
-        int | None, typer.Option("--most-files", min=0, help="Leave out the deletions of more files.")
+        int | None, typer.Option("--most-files", min=0, help="Leave out deletions of more files than this.")
     ] = None,
     url: Url = DAEMON,
     key_file: KeyFile = None,
@@ -74,7 +74,7 @@ def approve(
     for deletion in meant:
         client.approve(deletion["table"], service, body=body)
         print(printable(f"the deletion of {deletion['files']} files by {service} on {deletion['table']} is approved"))
-    print(printable(f"{len(meant)} of {len(waiting)} deletions that wait are approved"))
+    print(printable(f"{len(meant)} of {len(waiting)} waiting deletions are approved"))
 
 
 @command(quarantine, "release")

@@ -55,7 +55,9 @@ def list_runs(
 @command(app, "log")
 def log_of_run(
     run: Run,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended, or until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Follow the log until the run ends, or until Ctrl-C.")
+    ] = False,
     url: Url = DAEMON,
     key_file: KeyFile = None,
     as_json: AsJson = False,
@@ -69,7 +71,7 @@ def log_of_run(
 @command(app, "show")
 def show_run(
     run: Run,
-    watch: Annotated[bool, typer.Option("--watch", help="Show what changes, until it has ended or Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show changes until the run ends, or until Ctrl-C.")] = False,
     url: Url = DAEMON,
     key_file: KeyFile = None,
     as_json: AsJson = False,
@@ -149,7 +151,7 @@ def lines(answer: Mapping[str, Any]) -> Iterator[str]:
         services = ", ".join(forecast["service"] for forecast in left)
         yield f"  and {sum(forecast['tables'] for forecast in left)} runs of {services}"
     approvals = answer["approvals"]
-    yield f"approvals that wait: {len(approvals)}"
+    yield f"deletions waiting for approval: {len(approvals)}"
     for approval in approvals[:_MOST_APPROVALS]:
         yield f"  {approval['table']} {approval['service']}: {counted(approval['files'], 'file')}"
     if others := answer["foreign_services"]:

@@ -39,7 +39,7 @@ def explain(
         Path | None, typer.Option("--config", help="The configuration with the catalog, store and policies of a path.")
     ] = None,
     format_name: Annotated[
-        str | None, typer.Option("--format", help="The format of a path, if its files do not tell it.")
+        str | None, typer.Option("--format", help="The format of the table at a path, if its files do not show it.")
     ] = None,
     url: Url = DAEMON,
     key_file: KeyFile = None,
@@ -55,7 +55,7 @@ def explain(
         from lakewarden.service.commands.observing import explain_path  # noqa: PLC0415
 
         if at is not None:
-            raise typer.BadParameter("only a daemon knows the past of a table", param_hint="--at")
+            raise typer.BadParameter("only a daemon keeps the history of a table", param_hint="--at")
         need_server()
         return explain_path(
             table, config=config_for([table], config), format_name=format_name, as_json=as_json, out=sys.stdout
@@ -78,14 +78,14 @@ def trigger(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask for a run of a service now.
+    """Request a run of a service now.
 
     The run skips the trigger and the window of the policy. It never skips a block.
     """
     from lakewarden.service.commands.run import end_rewrite, rewrite_all, run_service  # noqa: PLC0415
 
     if dry_run + rewrite + end > 1:
-        raise typer.BadParameter("only one of them fits", param_hint="--dry-run, --rewrite-all, --end-rewrite")
+        raise typer.BadParameter("use only one of them", param_hint="--dry-run, --rewrite-all, --end-rewrite")
     client = client_of(url, key_file)
     if end:
         end_rewrite(client, table, service, out=sys.stdout)
@@ -118,7 +118,7 @@ def decisions(
     def page(**query: Any) -> Any:
         return about_table(client, table, lambda: client.decisions(table, **query))
 
-    show_list(page, _DECISIONS, limit=limit, as_json=as_json, empty="no decision is kept", service=service)
+    show_list(page, _DECISIONS, limit=limit, as_json=as_json, empty="no decisions recorded", service=service)
 
 
 _ENTRIES = (
@@ -175,7 +175,7 @@ def policies(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json:
         for service, settings in groups.items()
         for name, setting in settings.items()
     ]
-    show_items(items, _SETTINGS, empty="there is no setting")
+    show_items(items, _SETTINGS, empty="no settings")
 
 
 def _source(setting: Mapping[str, Any]) -> str:

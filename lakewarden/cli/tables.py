@@ -32,7 +32,7 @@ def state_of(table: Mapping[str, Any]) -> str:
     decided = {name: service["decision"] for name, service in table["services"].items() if service.get("decision")}
     waits = [name for name, decision in decided.items() if decision.get("code") == "approval_needed"]
     if waits:
-        return f"waits for approval: {', '.join(waits)}"
+        return f"waiting for approval: {', '.join(waits)}"
     blocked = [name for name, decision in decided.items() if decision["decision"] == "Blocked"]
     if blocked:
         return f"blocked: {', '.join(blocked)}"
@@ -45,7 +45,7 @@ def state_of(table: Mapping[str, Any]) -> str:
     would = [name for name, decision in decided.items() if decision["decision"] == "WouldRun"]
     if table.get("observed_seconds_ago") is None:
         return "not observed yet"
-    return f"would run: {', '.join(would)}" if would else "nothing due"
+    return f"due, not run in mode plan: {', '.join(would)}" if would else "nothing due"
 
 
 _COLUMNS = (
@@ -122,7 +122,10 @@ def _of_writers(writers: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 Policy = Annotated[str | None, typer.Option("--policy", help="A policy of the configuration.")]
-AsMode = Annotated[Literal["observe", "plan", "act"] | None, typer.Option("--mode", help="How far the daemon goes.")]
+AsMode = Annotated[
+    Literal["observe", "plan", "act"] | None,
+    typer.Option("--mode", help="How far the daemon goes: observe, plan or act."),
+]
 Labels = Annotated[list[str] | None, typer.Option("--label", help="A label, as NAME=VALUE. May be repeated.")]
 Entry = Annotated[
     Path | None,
@@ -132,7 +135,7 @@ Entry = Annotated[
 
 @command(app, "register")
 def register_table(
-    path: Annotated[str, typer.Argument(help="The place of the table, or catalog://NAME/NAMESPACE.TABLE.")],
+    path: Annotated[str, typer.Argument(help="The path of the table, or catalog://NAME/NAMESPACE.TABLE.")],
     id_: Annotated[str | None, typer.Option("--id", help="Its id. The default is its path with dots.")] = None,
     format_name: Annotated[str | None, typer.Option("--format", help="Its format.")] = None,
     policy: Policy = None,
@@ -179,7 +182,7 @@ def change_table(
 def remove_table(table: Table, url: Url = DAEMON, key_file: KeyFile = None) -> None:
     """Serve a registered table no longer. Its runs end first. Nothing of the table is touched."""
     client_of(url, key_file).remove_table(table)
-    print(printable(f"{table} is removed: the daemon lets go of it once its runs have ended"))
+    print(printable(f"{table} is removed: the daemon releases it once its runs have ended"))
 
 
 _REGISTRATIONS = (
@@ -197,7 +200,13 @@ _REGISTRATIONS = (
 def list_registered(limit: Limit = 0, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """List the tables that were registered over the API or this command line, and why any of them is not served."""
     page = client_of(url, key_file).registrations
-    show_list(page, _REGISTRATIONS, limit=limit, as_json=as_json, empty="no table is registered so")
+    show_list(
+        page,
+        _REGISTRATIONS,
+        limit=limit,
+        as_json=as_json,
+        empty="no table is registered over the API or the command line",
+    )
 
 
 def _outcome(answer: Mapping[str, Any], done: str) -> str:
@@ -266,5 +275,5 @@ def resume(table: OptionalTable = None, everything: All = False, url: Url = DAEM
 
 def _named(table: str | None, *, everything: bool) -> str | None:
     if (table is None) is not everything:
-        raise PermanentError("name one table, or say --all, and not both")
+        raise PermanentError("name one table or use --all, not both")
     return table

@@ -158,7 +158,7 @@ def _raw(value: object) -> str:
 
 def none_of(thing: str, filters: Mapping[str, object]) -> str:
     """Return what is said in place of an empty list: there is nothing yet, or nothing that fits the filters."""
-    return f"no {thing} fits these options" if any(filters.values()) else f"there are no {thing}s yet"
+    return f"no {thing} matches these options" if any(filters.values()) else f"no {thing}s yet"
 
 
 def show_list(

@@ -179,7 +179,7 @@ def _require_address(url: str) -> None:
     if "@" in parts.netloc:
         raise ValueError("the address of the daemon has a user or a password: send an API key, as with --key-file")
     if not usable or not url.isprintable() or " " in url:
-        raise ValueError(f"{url!r} is no address of a daemon: it begins with http:// or https://, as {DAEMON} does")
+        raise ValueError(f"{url!r} is not an address of a daemon: it begins with http:// or https://, as {DAEMON} does")
 
 
 class Transport:
@@ -206,7 +206,7 @@ class Transport:
         """
         _require_address(url)
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise ValueError("this is no API key: a key is one line of ASCII")
+            raise ValueError("this is not an API key: a key is one line of ASCII")
         self.url = url.rstrip("/")
         self._key = key
         self._timeout = timeout
@@ -251,7 +251,7 @@ class Transport:
         if answer is None:
             return cast(_T, None)
         if (wrong := misfit(content, answer)) is not None:
-            raise StrangeError(f"the program at {self.url} is no Lakewarden daemon of this version: {wrong}")
+            raise StrangeError(f"the program at {self.url} is not a Lakewarden daemon of this version: {wrong}")
         return cast(_T, content)
 
     def _patiently(self, request: urllib.request.Request) -> Any:
@@ -283,10 +283,10 @@ class Transport:
             raise DaemonAwayError(f"no daemon answers at {self.url} ({reason})", broke=_broke(away)) from away
         except HTTPException as strange:  # such as the greeting of an SSH server
             raise StrangeError(
-                f"the program at {self.url} does not speak HTTP: it is no Lakewarden daemon"
+                f"the program at {self.url} does not speak HTTP: it is not a Lakewarden daemon"
             ) from strange
         except (ValueError, RecursionError) as strange:
-            raise StrangeError(f"the program at {self.url} is no Lakewarden daemon") from strange
+            raise StrangeError(f"the program at {self.url} is not a Lakewarden daemon") from strange
 
     def _refusal(self, refusal: urllib.error.HTTPError) -> ClientError:
         try:
@@ -294,7 +294,7 @@ class Transport:
         except (OSError, HTTPException, ValueError, RecursionError):
             problem = None
         if misfit(problem, ProblemBody) is not None:
-            return StrangeError(f"the program at {self.url} is no Lakewarden daemon ({refusal.code})")
+            return StrangeError(f"the program at {self.url} is not a Lakewarden daemon ({refusal.code})")
         sentence = "; ".join(part for part in (problem["detail"], problem.get("remedy")) if part)
         kind = _ERRORS.get(refusal.code, StrangeError)
         return kind(f"the daemon at {self.url} says: {sentence}", status=refusal.code, problem=problem)

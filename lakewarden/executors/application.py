@@ -37,8 +37,8 @@ class ClusterApplication:
             if all(isinstance(word, str) for word in words) and 0 < made.executors_end_within < math.inf:
                 return made
         except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"{text[:200]!r} is no application of a cluster") from error
-        raise ValueError(f"{text[:200]!r} is no application of a cluster")
+            raise ValueError(f"{text[:200]!r} is not an application of a cluster") from error
+        raise ValueError(f"{text[:200]!r} is not an application of a cluster")
 
     @classmethod
     def of_row(cls, text: str) -> ClusterApplication:

@@ -60,7 +60,7 @@ class ProcessIdentity:
         try:
             return cls(**json.loads(text))
         except TypeError as error:
-            raise ValueError(f"{text!r} is no process identity") from error
+            raise ValueError(f"{text!r} is not a process identity") from error
 
 
 def _here() -> tuple[str, str] | None:

@@ -138,21 +138,21 @@ class SparkProfile(Settings):
     def _known_to_spark(cls, value: str) -> str:
         if _MASTER.fullmatch(value) is None:
             examples = "local[*], local[2], yarn, spark://host:7077 or k8s://host:6443"
-            raise ValueError(f"{shown(value)} is no master that Spark knows: write one like {examples}")
+            raise ValueError(f"{shown(value)} is not a master that Spark knows: write one like {examples}")
         return value
 
     @field_validator("master_ui")
     @classmethod
     def _answers_http(cls, value: str | None) -> str | None:
         if value is not None and _MASTER_UI.fullmatch(value) is None:
-            raise ValueError(f"{shown(value)} is no address of a master's page: write one like http://master:8080")
+            raise ValueError(f"{shown(value)} is not an address of a master's page: write one like http://master:8080")
         return value
 
     @field_validator("memory")
     @classmethod
     def _holds_a_session(cls, value: str) -> str:
         if _MEMORY.fullmatch(value) is None or not _LEAST_MEMORY <= _megabytes(value) <= _MOST_MEMORY:
-            raise ValueError(f"{shown(value)} is no heap that a session can work with: write 256m to 1024g")
+            raise ValueError(f"{shown(value)} is not a heap that a session can work with: write 256m to 1024g")
         return value
 
     @model_validator(mode="after")
@@ -175,7 +175,7 @@ class SparkProfile(Settings):
     def _is_heard_before_it_is_hung(self) -> SparkProfile:
         if self.heartbeat * 2 > self.hung_after:
             raise ValueError(
-                f"hung_after: {format_duration(self.hung_after)} kills a worker before it is heard twice, at "
+                f"hung_after: {format_duration(self.hung_after)} kills a worker before it can report twice, at "
                 f"heartbeat: {format_duration(self.heartbeat)}: write at least twice as much"
             )
         return self
@@ -251,10 +251,10 @@ def counted_deadline(conf: Mapping[str, str]) -> timedelta:
     written = conf.get(INTERVAL, f"{_INTERVAL_MS}ms")
     match = _TIME.fullmatch(written.lower())
     if match is None or match[2] not in _MS or float(match[1]) * _MS[match[2]] < 1:
-        raise ValueError(f"{INTERVAL}: {shown(written)} is no time: write one like 2s")
+        raise ValueError(f"{INTERVAL}: {shown(written)} is not a time: write one like 2s")
     failures = conf.get(FAILURES, str(_MOST_FAILURES)).strip()
     if not failures.isascii() or not failures.isdigit() or not 1 <= int(failures[:9]) <= 1000:
-        raise ValueError(f"{FAILURES}: {shown(failures)} is no number of heartbeats: write 1 to 1000")
+        raise ValueError(f"{FAILURES}: {shown(failures)} is not a number of heartbeats: write 1 to 1000")
     return timedelta(milliseconds=float(match[1]) * _MS[match[2]]) * (int(failures) + 1)
 
 
@@ -289,5 +289,5 @@ def masters(master: str) -> Sequence[tuple[str, int]]:
     """
     parts = [part.rpartition(":") for part in master.removeprefix("spark://").split(",")]
     if not all(host and port.isdigit() and 0 < int(port) < 65536 for host, _, port in parts):
-        raise ValueError(f"{shown(master)} is no standalone master: write one like spark://host:7077")
+        raise ValueError(f"{shown(master)} is not a standalone master: write one like spark://host:7077")
     return [(host.strip("[]"), int(port)) for host, _, port in parts]

@@ -93,7 +93,7 @@ def decide(
         anew = _plan_anew if service_state.rewrite_all is None else _rewrite_all
         decision = anew(service, view, policy, service_state, now, asked=asked)
     if isinstance(decision, Due) and service_state.mode is Mode.ACT and service_state.lacking is not None:
-        return _unproved(decision, service_state.lacking, now)
+        return _unproved(decision, service_state.lacking, service_state.table, now)
     return _as_far_as_trusted(decision, service_state.mode)
 
 
@@ -102,7 +102,11 @@ def _blocked(service: Service, view: TableView, service_state: ServiceState, now
     if service_state.mode is Mode.OBSERVE:
         return Blocked(code="observed_only", reason="the table is only observed", remedy="set its mode to plan or act")
     if service_state.paused is not None:
-        return Blocked(code="paused", reason=f"paused: {service_state.paused}", remedy="resume it")
+        return Blocked(
+            code="paused",
+            reason=f"paused: {service_state.paused}",
+            remedy=f"resume it: `lakewarden tables resume {service_state.table}`",
+        )
     if service_state.quarantined is not None:
         return Blocked(
             code="quarantined",
@@ -221,7 +225,7 @@ def _rests(backoff: Backoff | None, idle: Idle | None, view: TableView, now: dat
     if backoff is not None and now < backoff.until:
         return NotDue(code="after_a_run", reason=backoff.reason, again_at=backoff.until)
     if idle is not None and idle.after == last_change(view):
-        return NotDue(reason="has done all there was to do, and nothing has changed since")
+        return NotDue(reason="the last run did all there was to do, and nothing has changed since")
     return None
 
 
@@ -246,13 +250,13 @@ def _later(first: datetime | None, second: datetime | None) -> datetime | None:
     return max((moment for moment in (first, second) if moment is not None), default=None)
 
 
-def _unproved(due: Due, lacking: str, now: datetime) -> Blocked:
+def _unproved(due: Due, lacking: str, table: str, now: datetime) -> Blocked:
     """Decide again every minute: a hook, or a worker, changes no table."""
     next_minute = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
     return Blocked(
         code="proof_missing",
-        reason=f"would run once the table is proved: {due.reason}. Not proved is {lacking}",
-        remedy="`lakewarden doctor TABLE` prints each check with its cure; act_when: at_once asks for no proof",
+        reason=f"due, and held back until the table is proved: {due.reason}. Not proved: {lacking}",
+        remedy=f"`lakewarden doctor {table}` prints each check with its cure; act_when: at_once needs no proof",
         again_at=next_minute,
     )
 

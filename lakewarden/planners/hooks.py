@@ -106,7 +106,7 @@ def json_object(body: bytes, *, whole: bool = True) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as wrong:
         raise MalformedHookError("the body is not JSON") from wrong
     if not isinstance(message, dict):
-        raise MalformedHookError("the body is no JSON object")
+        raise MalformedHookError("the body is not a JSON object")
     return message
 
 
@@ -121,5 +121,5 @@ def _first_members(body: bytes) -> Mapping[str, Any]:
     except DamagedError:
         members.pop(unsure, None)
     if not members:
-        raise MalformedHookError("the body is no JSON object, or its first member is too large")
+        raise MalformedHookError("the body is not a JSON object, or its first member is too large")
     return members

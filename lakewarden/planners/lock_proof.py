@@ -185,7 +185,7 @@ def _quiet_at(view: TableView) -> datetime | None:
     return newest + silence
 
 
-def unproved(evidence: Evidence, view: TableView) -> Blocked | None:
+def unproved(evidence: Evidence, view: TableView, table: str = "TABLE") -> Blocked | None:
     """Return why nothing may run on the table. None if it may.
 
     A table without a write in sample is in no danger. Its first writers are judged by their first commits.
@@ -198,10 +198,12 @@ def unproved(evidence: Evidence, view: TableView) -> Blocked | None:
         case ProofState.DISPROVED:
             return Blocked(
                 code="lock_not_shared",
-                reason=f"the table's writers use another lock than {evidence.lock}, or none: commit {evidence.without} "
-                "was made while no writer took it",
-                remedy="give every writer the options of `lakewarden writer-options`, or name here the lock that they "
-                "use; then resume the table",
+                reason=f"the table's writers do not all use the lock {evidence.lock}: commit {evidence.without} "
+                "was made "
+                "without it",
+                remedy=f"give every writer the options of `lakewarden writer-options {table}`, or configure the "
+                "lock that "
+                f"they use; then `lakewarden tables resume {table}`",
             )
         case ProofState.UNKNOWN:
             seen = f"{evidence.witnessed} of {evidence.needed} commits were seen under it"
@@ -210,7 +212,7 @@ def unproved(evidence: Evidence, view: TableView) -> Blocked | None:
                 reason=f"not yet known whether the table's writers use the lock {evidence.lock}: "
                 f"{evidence.remark or seen}",
                 remedy="nothing runs until the writers' next commits are seen under it; if it must not wait, and you "
-                "know that every writer takes this very lock, set lock_proof: trusted (docs/writers.md)",
+                "have checked that every writer takes this lock, set lock_proof: trusted (docs/writers.md)",
                 again_at=_quiet_at(view),
             )
         case _:

@@ -79,7 +79,7 @@ class Within:
 
     def _checked(self, written: Any, read: core_schema.ValidatorFunctionWrapHandler) -> Any:
         if isinstance(written, bool):
-            raise ValueError(f"{str(written).lower()} is no number: write {self}")  # noqa: TRY004 - the error type of pydantic
+            raise ValueError(f"{str(written).lower()} is not a number: write {self}")  # noqa: TRY004 - the error type of pydantic
         value = read(written)
         least, most = (_measured(bound, value) for bound in (self.least, self.most))
         if least <= value <= most:
@@ -118,7 +118,9 @@ def _quantity(value: Any, units: dict[str, Any], what: str) -> float:
     example = "10s" if what == "duration" else "128MiB"
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or match[2] not in units:
-        raise ValueError(f"{shown(value)} is no {what}: write a number and one of {', '.join(units)}, as in {example}")
+        raise ValueError(
+            f"{shown(value)} is not a {what}: write a number and one of {', '.join(units)}, as in {example}"
+        )
     return float(match[1]) * float(units[match[2]])
 
 
@@ -160,7 +162,7 @@ def _known_zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError) as unknown:
-        raise ValueError(f"{shown(value)} is not a time zone of the IANA database, as 'UTC' is") from unknown
+        raise ValueError(f"{shown(value)} is not an IANA time zone, such as 'UTC'") from unknown
     return value
 
 

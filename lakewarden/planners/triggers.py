@@ -62,7 +62,7 @@ class Trigger(ABC):
             return cls(**{name: TypeAdapter(hints[name]).validate_python(argument)})
         except ValidationError as wrong:
             error = wrong.errors()[0]
-            reason = error["ctx"]["error"] if error["type"] == "value_error" else f"{shown(argument)} is no number"
+            reason = error["ctx"]["error"] if error["type"] == "value_error" else f"{shown(argument)} is not a number"
             raise ValueError(reason) from wrong
 
 
@@ -211,11 +211,11 @@ class WhenAsked(Trigger):
 
     def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
         """Return that it does not fire."""
-        return TriggerJudgement(fires=False, reason="it runs only when a person asks for it")
+        return TriggerJudgement(fires=False, reason="it runs only when requested manually")
 
     def describe(self) -> str:
         """Return its description."""
-        return "a person asks for it"
+        return "requested manually"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,7 +22,7 @@ def records(file: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the records of a file. Raises FileNotFoundError, and ValueError for another kind of file."""
     content = io.BytesIO(file.read_bytes())
     if content.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError(f"{file} is no Avro file")
+        raise ValueError(f"{file} is not an Avro file")
     header = _one(content, _HEADER)
     schema = fastavro.parse_schema(json.loads(header["avro.schema"]))
     codec = header.get("avro.codec", _NONE)

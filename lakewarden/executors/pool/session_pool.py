@@ -60,10 +60,10 @@ log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_SECONDS = 0.2
 _AFTER_A_BUG = timedelta(seconds=1)
-_OUT_OF_TIME = "it was not told in time that it may live on"
+_OUT_OF_TIME = "the daemon did not renew its lease in time"
 _UTF_8 = ("UTF-8", "UTF8")
 _OTHER_NAMES = (
-    "its JVM takes the names of files for {}, and would find none with a letter beyond ASCII: install the locale "
+    "its JVM reads file names as {}, and would find none with a letter beyond ASCII: install the locale "
     "C.UTF-8 on this machine, and set no sun.jnu.encoding in the profile's conf"
 )
 
@@ -339,7 +339,7 @@ class WorkerPool:
                     case _:
                         assert_never(frame)
         except ProtocolError as broken:
-            self._end(worker, f"it spoke nonsense: {broken}")
+            self._end(worker, f"it sent an invalid message: {broken}")
 
     def _ready(self, worker: LivingWorker, ready: Ready) -> None:
         if ready.file_names.upper() not in _UTF_8:
@@ -444,6 +444,6 @@ class WorkerPool:
         try:
             worker.process.channel.send(frame)
         except BlockingIOError:  # half a frame may be in the channel
-            self._end(worker, "it does not hear what it is told")
+            self._end(worker, "it does not read what it is sent")
         except OSError:
             log.debug("session_worker_closed_its_channel", worker=worker.name)  # its keeper sees it

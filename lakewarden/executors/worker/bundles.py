@@ -155,7 +155,7 @@ def _bundles(formats: Iterable[str], stores: Iterable[str], needs: Iterable[str]
     for name in formats:
         if name not in ON_SPARK:
             raise PermanentError(
-                f"there is no bundle of the format {name!r} for Spark {SPARK}, only of: {', '.join(sorted(ON_SPARK))}"
+                f"no jar bundle of the format {name!r} for Spark {SPARK}, only of: {', '.join(sorted(ON_SPARK))}"
             )
         if (bundle := ON_SPARK[name].bundle) is not None:
             yield bundle

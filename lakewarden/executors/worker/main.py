@@ -231,7 +231,7 @@ def _facts(assignment: Assignment) -> dict[str, str | int | None]:
 
 
 def _out_of_time() -> NoReturn:
-    end("the daemon did not say in time that it may live on")
+    end("the daemon did not renew its lease in time")
 
 
 def main(descriptor: int, *, programs: Mapping[str, FormatPrograms] = PROGRAMS) -> NoReturn:

@@ -73,7 +73,7 @@ class CatalogRows:
         if code.startswith(_REFUSALS) or (not code and any(words in text for words in _REFUSED_AT_THE_DOOR)):
             where = f"catalogs.{self._name}"
             return self._errors.login_refused(
-                f"the catalog {self._name} refuses us: see {where}.user and {where}.password ({text})"
+                f"the catalog {self._name} rejects our credentials: check {where}.user and {where}.password ({text})"
             )
         if any(words in text for words in _DAMAGED):
             return PermanentError(

@@ -108,7 +108,7 @@ class _Schema:
                 return self._fixed(raw, namespace)
             case {"type": inner}:
                 return self.type_of(inner, namespace, depth + 1)
-        raise TypeError("it is no type")
+        raise TypeError("it is not a type")
 
     def _primitive_or_named(self, name: str, namespace: str) -> Type:
         if name in _PRIMITIVES:
@@ -197,5 +197,5 @@ def _names(raw: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError("it is no name")
+        raise TypeError("it is not a name")
     return value

@@ -54,7 +54,7 @@ def require_few(values: int, *, size: int) -> None:
 
 def refused(constant: str) -> NoReturn:
     """Raise ValueError for constants that Python's decoder accepts and JSON does not have: `NaN` and `Infinity`."""
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_constant=refused)
@@ -293,7 +293,7 @@ def long(value: Any, what: str = "a number") -> int:
     if isinstance(value, float) and math.isfinite(value) and abs(value) <= _MOST_DIGITS:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not -_MOST_DIGITS - 1 <= value <= _MOST_DIGITS:
-        raise ValueError(f"{what} is {_in_short(value)}, which is no signed whole number of 64 bits")
+        raise ValueError(f"{what} is {_in_short(value)}, which is not a signed whole number of 64 bits")
     return value
 
 
@@ -317,7 +317,7 @@ def moment(milliseconds: Any, what: str = "a time") -> datetime:
     """
     number = count(milliseconds, what)
     if number > _MOST_MILLISECONDS:
-        raise ValueError(f"{what} is {number} milliseconds after 1970, which is no time: were they microseconds?")
+        raise ValueError(f"{what} is {number} milliseconds after 1970, which is not a time: were they microseconds?")
     return _EPOCH + timedelta(milliseconds=number)
 
 

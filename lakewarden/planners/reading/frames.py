@@ -77,7 +77,7 @@ def checked(content: bytes) -> Any:
     try:
         return _Values(io.BytesIO(content)).load()
     except Exception as nonsense:
-        raise UnknownError(f"a reader sent what is no answer: {nonsense}") from nonsense
+        raise UnknownError(f"a reader sent what is not an answer: {nonsense}") from nonsense
 
 
 class _Values(pickle.Unpickler):
@@ -87,7 +87,7 @@ class _Values(pickle.Unpickler):
         """Return a type that answers consist of."""
         value_type = _VALUES.get((module, name))
         if value_type is None:
-            raise pickle.UnpicklingError(f"{module}.{name} is no type of a value")
+            raise pickle.UnpicklingError(f"{module}.{name} is not a type of a value")
         return value_type
 
 

@@ -41,7 +41,7 @@ def listed(folder: str, storage: Storage, *, most: int = MOST_ENTRIES) -> Sequen
 
 def refused(location: str, reason: object) -> StoreRefusedError:
     """Return the error for a store that refused access."""
-    return StoreRefusedError(f"{location}: its store refuses us: {reason}")
+    return StoreRefusedError(f"{location}: its store denies access: {reason}")
 
 
 def too_many(location: str, most: int) -> FileTooLargeError:

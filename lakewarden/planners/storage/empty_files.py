@@ -80,7 +80,7 @@ class LocalEmptyFiles:
             raise _not_written(location, error) from error
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise RefusedPlaceError(f"{location} is no file: put what is there out of the way")
+                raise RefusedPlaceError(f"{location} is not a file: put what is there out of the way")
             os.utime(file)
         except OSError as error:
             raise _not_written(location, error) from error

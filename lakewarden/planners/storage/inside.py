@@ -45,7 +45,7 @@ def place_of(path: str, *, store: str, by_key: bool = False) -> PathParts:
     resolves `..` without regard to links, and a disk does not.
     """
     if not path or len(path) > _LONGEST or "\0" in path:
-        raise NoPlaceError("is no path")
+        raise NoPlaceError("is not a path")
     match = _SCHEME.fullmatch(path)
     if match is None:
         where, rest = store, path

@@ -122,7 +122,7 @@ def _scanned(location: str, scan: Callable[[], _T]) -> _T:
         return _translated(location, scan)
     except FileNotFoundError:
         if os.path.exists(location):  # noqa: PTH110 - as above
-            raise PermanentError(f"{location} is no folder: put what is there out of the way") from None
+            raise PermanentError(f"{location} is not a folder: put what is there out of the way") from None
         raise
 
 

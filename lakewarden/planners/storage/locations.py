@@ -144,14 +144,14 @@ def _check(text: str) -> None:
     try:
         length = len(os.fsencode(text))
     except UnicodeEncodeError as wrong:
-        raise PermanentError(f"{_in_short(text)} holds half a character, which is no table's address") from wrong
+        raise PermanentError(f"{_in_short(text)} holds half a character, which is not a table's address") from wrong
     if length > LONGEST_BYTES:
         raise PermanentError(f"{_in_short(text)} has {length} bytes, and a table's address at most {LONGEST_BYTES}")
     for sign, what in _FORBIDDEN.items():
         if sign in text:
-            raise PermanentError(f"{_in_short(text)} holds {what}, which is no table's address")
+            raise PermanentError(f"{_in_short(text)} holds {what}, which is not a table's address")
     if "::" in text:
-        raise PermanentError(f"{_in_short(text)} chains protocols, which is no table's address")
+        raise PermanentError(f"{_in_short(text)} chains protocols, which is not a table's address")
 
 
 def _in_short(text: str) -> str:
@@ -252,7 +252,7 @@ def _remote(scheme: str, rest: str, text: str) -> str:
     if ".." in parts:
         raise PermanentError(f"{_in_short(text)} climbs with '..'")
     if not path.isascii() and any("\ud800" <= sign <= "\udfff" for sign in path):
-        raise PermanentError(f"{_in_short(text)} holds bytes that are no UTF-8, which no object store takes")
+        raise PermanentError(f"{_in_short(text)} holds bytes that are not UTF-8, which no object store takes")
     return f"{scheme}://{posixpath.join(host, *parts)}"
 
 

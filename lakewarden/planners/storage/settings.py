@@ -58,7 +58,7 @@ def _a_reference(value: Any) -> Any:
     """Refuse a secret in plain text, without repeating it."""
     if isinstance(value, Secret | Mapping):
         return value
-    raise ValueError("a secret does not stand in the configuration: say {env: NAME} or {file: PATH} instead")
+    raise ValueError("a secret must not be in the configuration: write {env: NAME} or {file: PATH} instead")
 
 
 SecretSetting = Annotated[Secret, BeforeValidator(_a_reference)]
@@ -114,9 +114,7 @@ class StoreSettings(Settings):
         for key in value:
             setting = next((setting for part, setting in _SETTINGS_OF_HADOOP.items() if part in f"{key}."), None)
             if setting is not None:
-                raise ValueError(
-                    f"{key} is for Spark alone: say it as {setting}, which the daemon's own reads obey too"
-                )
+                raise ValueError(f"{key} is for Spark alone: set {setting}, which the daemon's own reads obey too")
         return value
 
     @property
@@ -148,7 +146,7 @@ class ObjectStoreSettings(StoreSettings):
         names = {name: re.sub(r"^(aws|google|azure_storage|azure)_", "", name.lower()) for name in value}
         ours = cls.ours | {"prefix", "config", "credential_provider", "retry_config"}
         if twice := sorted(name for name, plain in names.items() if plain in ours):
-            raise ValueError(f"{', '.join(twice)}: say it by the settings of the store itself, which Spark obeys too")
+            raise ValueError(f"{', '.join(twice)}: use the settings of the store itself, which Spark obeys too")
         if value and importlib.util.find_spec("obstore") is not None:
             cls._tried(value)
         return value

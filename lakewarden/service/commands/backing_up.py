@@ -31,7 +31,7 @@ def back_up(target: Path, *, config: Path, out: TextIO) -> int:
     """
     configuration = load(config)
     if target.exists():
-        raise PermanentError(f"{target} is there already, and is not replaced: name another file")
+        raise PermanentError(f"{target} already exists and is not overwritten: name another file")
     with _made(target) as made:
         if configuration.settings.database.url is not None:
             summary = _dump(configuration.settings.database, made)
@@ -82,7 +82,7 @@ def _made(target: Path) -> Iterator[Path]:
         os.link(made, target)  # unlike a rename, it replaces no file
         _synchronise(target.parent)
     except FileExistsError:
-        raise PermanentError(f"{target} is there already, and is not replaced: name another file") from None
+        raise PermanentError(f"{target} already exists and is not overwritten: name another file") from None
     except OSError as error:
         raise PermanentError(f"{target} cannot be written: {error.strerror}") from error
     finally:
@@ -107,7 +107,7 @@ def _copied(source: Path, target: Path) -> str:
             (schema,) = copy.execute("SELECT version_num FROM alembic_version").fetchone()
             (runs,) = copy.execute("SELECT count(*) FROM runs").fetchone()
     except (sqlite3.Error, TypeError) as error:
-        raise PermanentError(f"{source} is no store that can be copied: {error}") from error
+        raise PermanentError(f"{source} is not a store that can be copied: {error}") from error
     check_known(str(schema), name=str(source), elsewhere="take an older backup")
     target.chmod(0o600)
     _synchronise(target)
@@ -136,7 +136,7 @@ def _dump(database: DatabaseSettings, target: Path) -> str:
     url = database.url or ""
     command = ["pg_dump", "--format=custom", "--no-owner", "--file", str(target), "--dbname", url]
     if shutil.which("pg_dump") is None:
-        raise PermanentError(f"PostgreSQL's own tools are not here: install its client, or run {shlex.join(command)}")
+        raise PermanentError(f"PostgreSQL's client tools are not installed: install them, or run {shlex.join(command)}")
     password = {} if database.password is None else {"PGPASSWORD": database.password.value()}
     _ran(command, {**os.environ, "PGCONNECT_TIMEOUT": "10", **password})
     listed = _ran(["pg_restore", "--list", str(target)], {**os.environ})
@@ -153,7 +153,7 @@ def _ran(command: list[str], environment: dict[str, str]) -> str:
     except subprocess.TimeoutExpired as late:
         raise TemporaryError(f"{command[0]} has not ended within an hour") from late
     if ended.returncode != 0:
-        raise PermanentError(f"{command[0]}: {ended.stderr.strip() or f'it ended with {ended.returncode}'}")
+        raise PermanentError(f"{command[0]}: {ended.stderr.strip() or f'exit code {ended.returncode}'}")
     return ended.stdout
 
 

@@ -60,7 +60,7 @@ def in_time(check: str, ask: Callable[[], Proof], *, seconds: float, remedy: str
     thread = threading.Thread(target=answer, daemon=True, name=f"doctor {check}")  # a call that hangs ends with us
     thread.start()
     thread.join(seconds)
-    return answers[0] if answers else wrong(check, f"there is no answer within {seconds:g}s", remedy)
+    return answers[0] if answers else wrong(check, f"no answer within {seconds:g}s", remedy)
 
 
 def at_once(checks: Sequence[Callable[[], Proof]]) -> list[Proof]:
@@ -79,7 +79,7 @@ def of_machine(config: Config) -> Sequence[Callable[[], Proof]]:
         "store": "start the database, or correct the section database",
         "jvm": "install Java 17, or install Lakewarden again: it brings one",
         "jars": "start the daemon once where Maven Central answers, or copy the jars to this folder",
-        "clock": "let the machine take the time from a server (chrony, systemd-timesyncd)",
+        "clock": "synchronize the clock with NTP (chrony, systemd-timesyncd)",
     }
     waiting: dict[str, Callable[[], Proof]] = {
         "store": partial(_store, settings.database, config.data_dir),
@@ -158,17 +158,17 @@ def _clock(database: DatabaseSettings) -> Proof:
         now, _ = _ask_postgres(database)
         apart = abs((datetime.now(UTC) - now).total_seconds())
         if apart > _APART_SECONDS:
-            return wrong("clock", f"it is {apart:.1f}s from that of the database", "let both take it from a server")
+            return wrong("clock", f"it is {apart:.1f}s from that of the database", "synchronize both with NTP")
         return proved("clock", f"it is {apart:.1f}s from that of the database")
     tool = shutil.which("timedatectl")
     if tool is None:
-        return not_proved("clock", "no program here says whether the clock is kept by a server")
+        return not_proved("clock", "nothing on this machine tells whether the clock is synchronized")
     command = [tool, "show", "--property=NTPSynchronized", "--value"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
     if answer == "yes":
-        return proved("clock", "it is kept by a time server")
+        return proved("clock", "it is synchronized with a time server")
     if answer == "no":
-        return wrong("clock", "it is kept by no time server", "install chrony or systemd-timesyncd")
+        return wrong("clock", "it is not synchronized with a time server", "install chrony or systemd-timesyncd")
     return not_proved("clock", "timedatectl does not answer here, as in many containers")
 
 

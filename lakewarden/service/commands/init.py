@@ -74,7 +74,7 @@ def first_file(
     """
     for place, tables in tables_at.items():
         if not tables:
-            raise PermanentError(f"no table is at {place}: name a folder above the tables, a pattern or a catalog")
+            raise PermanentError(f"no table found at {place}: name a folder above the tables, a pattern or a catalog")
     left_out = unopened or {}
     formats = {
         place: _by_format([table for table in tables if table.location not in left_out])
@@ -82,7 +82,8 @@ def first_file(
     }
     if left_out and not any(formats.values()):
         raise PermanentError(
-            f"no table is at {', '.join(tables_at)} that can be opened by its path: {next(iter(left_out.values()))}. "
+            f"no table found at {', '.join(tables_at)} that can be opened by its path: "
+            f"{next(iter(left_out.values()))}. "
             "Give `lakewarden init` the address of the catalog"
         )
     names = _names(tables_at)
@@ -131,7 +132,7 @@ def _names(places: Iterable[str]) -> Mapping[str, str]:
     """Return the name of the catalog of each place. Raises PermanentError if two addresses say the same name."""
     names = {place: name for place in places if (name := name_in(place)) is not None}
     if len(set(names.values())) < len(names):
-        raise PermanentError("two catalogs have one name: give one of them a file of its own")
+        raise PermanentError("two catalogs have the same name: give one of them a file of its own")
     free = (name for number in count(1) if (name := f"lake{number if number > 1 else ''}") not in names.values())
     return {place: names.get(place) or (next(free) if kind_of(place) is not None else "lake") for place in places}
 
@@ -210,7 +211,7 @@ def _policy(format_name: str, defaults: WriterDefaults, kept: Mapping[str, int])
     if defaults.options:
         yield f"    options: {_flow(defaults.options)}"
     elif isinstance(FORMATS[format_name], ReadsWriterDefaults):
-        yield "    # nothing here names the lock of the writers, and nothing runs beside them without it. To name it:"
+        yield "    # the lock of the writers is not known, and nothing runs beside writers without it. To set it:"
         yield "    # options: {lock: {...}} (docs/writers.md#choose-a-lock)"
     most = max(kept, key=lambda location: kept[location], default=None)
     if most is not None:

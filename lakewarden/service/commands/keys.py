@@ -48,12 +48,12 @@ def create_key(
     Raises PermanentError if the name or a pattern is invalid, or if the configuration is wrong.
     """
     if not re.fullmatch(KEY_NAME, name):
-        raise PermanentError(f"{name!r} is no name of a key: it has up to 64 letters, digits, dots, @, - and _")
+        raise PermanentError(f"{name!r} is not a key name: it has up to 64 letters, digits, dots, @, - and _")
     if name in RESERVED_NAMES:
-        raise PermanentError(f"{name!r} is no name of a key: it means requests that no person made")
+        raise PermanentError(f"{name!r} is not a key name: it means requests that no person made")
     wrong = next((table for table in tables if not re.fullmatch(TABLE_PATTERN, table)), None)
     if wrong is not None:
-        raise PermanentError(f"{wrong!r} is no pattern for tables: it has letters, digits, dots, -, _, * and ?")
+        raise PermanentError(f"{wrong!r} is not a table pattern: it has letters, digits, dots, -, _, * and ?")
     now, key, configuration = datetime.now(UTC), new_key(), load(config)
     row = KeyRow(
         id=new_key_id(),

@@ -88,7 +88,7 @@ def observed(
             if answer.observation is not None:
                 yield table, answer.observation.view
             else:
-                yield table, "there is no answer" if answer.failure is None else answer.failure.message
+                yield table, "no answer" if answer.failure is None else answer.failure.message
     finally:
         readers.close()
         structlog.configure(**logs)

@@ -91,10 +91,11 @@ def table_at(place: str, config: Config | None, *, format_name: str | None) -> T
         _require_format(format_name)
     table_format = format_name or format_at(location, storage, signs())
     if is_local(location) and not os.path.lexists(location):
-        raise PermanentError(f"there is nothing at {location}")
+        raise PermanentError(f"nothing found at {location}")
     if table_format is None:
         raise PermanentError(
-            f"{location} is no table: no file of {', '.join(signs())} tells that it is one; if it is a folder of data "
+            f"{location} is not a table: no file of {', '.join(signs())} tells that it is one; if it is a "
+            "folder of data "
             "files, say --format directory"
         )
     return Table(id=TableId(location), format=table_format, location=location)
@@ -124,7 +125,7 @@ def _below(place: str, settings: SearchSettings) -> Iterator[Table | UnreadLine]
 
 def _require_format(name: str) -> None:
     if name not in FORMATS:
-        raise PermanentError(f"{shown(name)} is no format: it is one of {', '.join(FORMATS)}")
+        raise PermanentError(f"{shown(name)} is not a format: use one of {', '.join(FORMATS)}")
 
 
 def name_in(place: str) -> str | None:
@@ -159,7 +160,7 @@ def catalogs_at(place: str) -> list[ConfiguredCatalog]:
             continue
         entries.append(ConfiguredCatalog(name=name, format=table_format, settings=settings))
     if not entries:
-        raise PermanentError(f"{shown(place)} is no catalog that can be asked: {'; '.join(dict.fromkeys(refusals))}")
+        raise PermanentError(f"{shown(place)} is not a catalog that can be asked: {'; '.join(dict.fromkeys(refusals))}")
     return entries
 
 

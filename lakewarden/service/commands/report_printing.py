@@ -229,7 +229,7 @@ def _steps(report: LakeReport) -> list[Text]:
     steps = report.first_steps()
     if not steps:
         return []
-    lines = [Text(""), Text("to do first: services are blocked (in brackets below) until then", style="bold")]
+    lines = [Text(""), Text("do first: these block services (in brackets below)", style="bold")]
     for block, tables in steps[:_MOST_STEPS]:
         lines.append(Text(f"  on {counted(tables, 'table')}: {printable(block.reason, most=500)}"))
         lines += [Text(f"    {printable(line, most=500)}", style="dim") for line in (block.remedy or "").splitlines()]
@@ -282,14 +282,14 @@ def _page(report: LakeReport) -> Iterator[str]:
         yield _head(*SERVICE_HEADS)
         yield from (_row(*row) for row in service_rows(report))
         yield "</tbody></table>"
-        yield "<h2>Tables, the worst first</h2>"
+        yield "<h2>Tables, worst first</h2>"
         yield _head(*TABLE_HEADS)
         for table in report.tables:
             cells = "".join(f"<td>{_safe(cell)}</td>" for cell in table_cells(table))
             yield f"<tr><td>{_details(table)}</td>{cells}</tr>"
         yield "</tbody></table>"
     yield from _unread(report.unread)
-    yield '<p class="soft">A service is due by the defaults of a daemon. Nothing was changed.</p>'
+    yield '<p class="soft">Services are judged with the default settings of a daemon. Nothing was changed.</p>'
     yield "</body></html>\n"
 
 
@@ -313,7 +313,7 @@ def _page_steps(report: LakeReport) -> Iterator[str]:
     steps = report.first_steps()
     if not steps:
         return
-    yield "<h2>To do first: services are blocked until then</h2><ul>"
+    yield "<h2>Do first: these block services</h2><ul>"
     for block, tables in steps[:_MOST_STEPS_OF_A_PAGE]:
         remedy = f'<br><span class="soft">{_safe(block.remedy.splitlines()[0])}</span>' if block.remedy else ""
         yield f"<li>on {counted(tables, 'table')}: {_safe(block.reason)}{remedy}</li>"

@@ -60,7 +60,7 @@ class KeySettings(Settings):
     @classmethod
     def _for_some_table(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
-            raise ValueError("there are none: remove it, and the key is for every table")
+            raise ValueError("is empty: remove it, and the key is for every table")
         return value
 
 
@@ -89,12 +89,12 @@ class AccessSettings(Settings):
         places = [entry.key for entry in value]
         twice = next((number for number, place in enumerate(places) if place in places[:number]), None)
         if twice is not None:
-            raise ValueError(f"the key of {value[twice].name} is here more than once: a key has one name and one role")
+            raise ValueError(f"the key of {value[twice].name} appears more than once: a key has one name and one role")
         return value
 
     @field_validator("issuers")
     @classmethod
     def _each_issuer_once(cls, value: tuple[IssuerSettings, ...]) -> tuple[IssuerSettings, ...]:
         if len({entry.issuer for entry in value}) < len(value):
-            raise ValueError("an issuer is here more than once: give it all its grants in one entry")
+            raise ValueError("an issuer appears more than once: give it all its grants in one entry")
         return value

@@ -329,7 +329,7 @@ class Assembly:
     def _format(self, name: str, at: KeyPath) -> TableFormat | None:
         table_format = self._formats.get(name)
         if table_format is None:
-            self._problem((*at, "format"), f"{shown(name)} is no format: it is one of {', '.join(self._formats)}")
+            self._problem((*at, "format"), f"{shown(name)} is not a format: use one of {', '.join(self._formats)}")
         return table_format
 
     def _known_catalog(self, name: str, table_format: TableFormat | None, at: KeyPath) -> ConfiguredCatalog | None:
@@ -353,7 +353,7 @@ class Assembly:
         if place.location is None:
             self._problem((*at, "path"), place.wrong)
         if place.location == "/":
-            self._problem((*at, "path"), "is the whole file system, which is no table")
+            self._problem((*at, "path"), "is the whole file system, not a table")
         return place.location
 
     def _typed(self, model: Any, raw: Mapping[str, Any], at: KeyPath) -> Any:

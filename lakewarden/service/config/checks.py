@@ -181,7 +181,7 @@ def _unusable(folder: Path) -> str | None:
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
     if not there.is_dir():
-        return f"{there} is no folder"
+        return f"{there} is not a folder"
     if not os.access(there, os.W_OK | os.X_OK):
         return f"{there} cannot be written to by this user"
     return None
@@ -292,7 +292,7 @@ def _open_ports(subject: Subject) -> Iterator[Problem]:
     for group, host in hosts.items():
         if not is_loopback(host):
             sentence = (
-                f"{shown(host)} is no loopback address, and every client that reaches it may pause tables: set "
+                f"{shown(host)} is not a loopback address, and every client that reaches it may pause tables: set "
                 "access.authentication: keys and make a key with 'lakewarden keys create', or listen on 127.0.0.1"
             )
             yield Problem(at=(group, "host"), sentence=sentence)
@@ -303,14 +303,14 @@ def _keys_without_use(subject: Subject) -> Iterator[Problem]:
     if access.authentication is Authentication.NONE:
         for name in ("keys", "issuers"):
             if getattr(access, name):
-                yield _warning(("access", name), "access.authentication is none: no key is asked for")
+                yield _warning(("access", name), "access.authentication is none: no key is required")
 
 
 def _unknown_formats(subject: Subject) -> Iterator[Problem]:
     for name, profile in subject.settings.spark.items():
         for number, word in enumerate(profile.formats):
             if word not in subject.formats:
-                sentence = f"{shown(word)} is no format: it is one of {', '.join(subject.formats)}"
+                sentence = f"{shown(word)} is not a format: use one of {', '.join(subject.formats)}"
                 yield Problem(at=("spark", name, "formats", number), sentence=sentence)
 
 
@@ -360,7 +360,7 @@ def _shared_places(subject: Subject) -> Iterator[Problem]:
 
 def _nothing_to_serve(subject: Subject) -> Iterator[Problem]:
     if not subject.settings.tables:
-        sentence = "there are none: no table is served"
+        sentence = "is empty: no table is served"
         yield _warning(("tables",), sentence)
 
 

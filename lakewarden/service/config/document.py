@@ -122,9 +122,9 @@ def _allowed(text: str) -> Iterator[yaml.Event]:
 def _with_a_hint(sentence: str, text: str, line: int | None) -> str:
     written = text.splitlines()[line - 1] if line is not None and line <= len(text.splitlines()) else ""
     if "\t" in written[: len(written) - len(written.lstrip())]:
-        return f"no valid YAML: {sentence}: {_TABS}"
+        return f"not valid YAML: {sentence}: {_TABS}"
     hint = next((f": {hint}" for sign, hint in _HINTS.items() if sign in sentence), "")
-    return f"no valid YAML: {sentence}{hint}"
+    return f"not valid YAML: {sentence}{hint}"
 
 
 def _line_of(wrong: yaml.YAMLError, text: str) -> int | None:
@@ -207,7 +207,7 @@ class Values:
             key = self._shared(key_event.value)
             here = (*at, key)
             if key in made:
-                sentence = f"stands here a second time; the first is on line {stands[key]}"
+                sentence = f"appears a second time; the first is on line {stands[key]}"
                 self.problems.append(Problem(at=here, sentence=sentence, line=line))
                 self._skip(next(self._events))
                 continue
@@ -327,7 +327,7 @@ def _text(file: Path) -> str:
         with file.open("rb") as opened:
             content = opened.read(LARGEST_BYTES + 1)
     except FileNotFoundError:
-        raise RefusedError(f"there is no such configuration file: {_ELSEWHERE}") from None
+        raise RefusedError(f"no such configuration file: {_ELSEWHERE}") from None
     except (OSError, ValueError) as error:  # ValueError for a name with a NUL
         raise RefusedError(f"cannot be read: {error}") from error
     if len(content) > LARGEST_BYTES:

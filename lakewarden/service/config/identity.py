@@ -114,7 +114,7 @@ class IssuerSettings(Settings):
         except ValueError:
             host = ""
         if not host or parts.username is not None:
-            raise ValueError(f"{value!r} is no address: write https://HOST/PATH")
+            raise ValueError(f"{value!r} is not an address: write https://HOST/PATH")
         if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
             raise ValueError(f"{value!r} does not begin with https://, so another machine could answer for the issuer")
         return value

@@ -114,9 +114,9 @@ def _as_written(path: KeyPath, raw: Any) -> KeyPath:
 def _sentence(detail: dict[str, Any], model: Any, homes: Mapping[str, str]) -> str:
     match detail["type"]:
         case "extra_forbidden" if (home := homes.get(str(detail["loc"][-1]))) is not None:
-            sentence = f"there is no such key here: it belongs {home}"
+            sentence = f"unknown key here: it belongs {home}"
         case "extra_forbidden":
-            sentence = f"there is no such key{_suggestion(detail['loc'], model)}"
+            sentence = f"unknown key{_suggestion(detail['loc'], model)}"
         case "enum":
             sentence = _one_of(str(detail["ctx"]["expected"]).replace("'", ""), detail["input"])
         case "missing":
@@ -169,7 +169,7 @@ def _in_plain_words(detail: dict[str, Any], example: str) -> str:
     if written is None:
         return "is missing: the key has no value"
     if kind == "string_type" and isinstance(written, bool | int | float):
-        return f'needs quotes to be a text: "{str(written).lower()}"'
+        return f'needs quotes to be text: "{str(written).lower()}"'
     for start, needed in _NEEDED.items():
         if kind.startswith(start):
             glued = needed is _KEYS and isinstance(written, str) and _GLUED.match(written) is not None
@@ -196,7 +196,7 @@ _NEEDED: Mapping[str, str] = {
     "mapping_type": _KEYS,
     "tuple_type": "needs a list: begin each entry with a dash",
     "list_type": "needs a list: begin each entry with a dash",
-    "string_type": "needs a text",
+    "string_type": "needs text",
     "path_type": "needs a path",
     "int_": "needs a whole number",
     "float_": "needs a number",

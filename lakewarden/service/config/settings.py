@@ -274,5 +274,5 @@ class Configuration(Settings):
         prefixes = [store.prefix for store in value]
         twice = next((prefix for prefix in prefixes if prefixes.count(prefix) > 1), None)
         if twice is not None:
-            raise ValueError(f"the prefix {twice} is here more than once")
+            raise ValueError(f"the prefix {twice} appears more than once")
         return value

@@ -248,7 +248,7 @@ class Commands:
         A hold that no row tells of is not given. The future raises TemporaryError if the wait runs out.
         """
         request = BarrierAsked(table=table, caller=caller, hold=hold, wait=wait)
-        terms = f"cleans wait for {format_duration(hold)}, asked for within {format_duration(wait)}"
+        terms = f"cleans held for {format_duration(hold)}, requested within {format_duration(wait)}"
 
         def begin() -> None:
             try:
@@ -291,7 +291,7 @@ class Commands:
         if not command.answer.set_running_or_notify_cancel():
             return ()
         if command.table is not None and not self._shares.owns(command.table):
-            command.answer.set_exception(TemporaryError(f"this replica does not own table {command.table} any more"))
+            command.answer.set_exception(TemporaryError(f"this replica no longer owns table {command.table}"))
             return ()
         command.begin()
         if not command.changes:
@@ -319,9 +319,9 @@ class Commands:
         """Return a table. Raises PermanentError if there is none, or if it has no policy for the service."""
         registered = self._tables.get(table)
         if registered is None:
-            raise PermanentError(f"table {table} is registered no longer")
+            raise PermanentError(f"table {table} is no longer registered")
         if service not in registered.policies:
-            raise PermanentError(f"table {table} has no policy for {service}: give it one")
+            raise PermanentError(f"table {table} has no policy for {service}: add `services: {{{service}: {{}}}}`")
         return registered
 
 

@@ -162,7 +162,7 @@ class Membership:
         self._joined = False
         self._poller.let_go(self._shares.give_up())
         self._runs.abandon()
-        self._barriers.refuse_all("this daemon has lost its lease and owns no table at the moment")
+        self._barriers.refuse_all("this daemon has lost its lease and owns no tables right now")
         self._words_at = self._clock.monotonic()
 
 

@@ -241,7 +241,7 @@ class ControlPlane:
         if self._shutdown.is_asked():
             yield "the daemon is stopping"
         if not self._replica_lease.holds():
-            yield "the daemon's lease is lost: it may act on no table until the store gives it a new one"
+            yield "the daemon has lost its lease: it acts on no table until the store grants a new one"
         if self._membership.store_error is not None:
             yield f"the store does not answer: {self._membership.store_error}"
         elif self._store.write_error is not None:

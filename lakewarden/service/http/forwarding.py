@@ -82,11 +82,11 @@ def _elsewhere(plane: ControlPlane, request: Request) -> TableOwner | None:
     if owner is None and request.method in _ONLY_ASKS:  # any replica can tell what the store knows about the table
         return None
     if owner is None:
-        raise TemporaryError(f"no replica owns table {table} at the moment: ask again soon", delay=_AGAIN)
+        raise TemporaryError(f"no replica owns table {table} right now: try again in a few seconds", delay=_AGAIN)
     if owner.here:
         return None
     if FORWARDED_FOR in request.headers:
-        raise TemporaryError(f"replica {owner.id} owns table {table} now: ask again soon", delay=_AGAIN)
+        raise TemporaryError(f"replica {owner.id} owns table {table} now: try again in a few seconds", delay=_AGAIN)
     return owner
 
 

@@ -28,7 +28,7 @@ def registered(plane: ControlPlane, table: str) -> TableStatus:
     """Return the status of a table. Raises ApiError (404) if no such table is registered."""
     status = plane.table(TableId(table))
     if status is None:
-        raise ApiError(404, "not_found", f"no table {table!r} is registered")
+        raise ApiError(404, "not_found", f"table {table!r} is not registered")
     return status
 
 
@@ -51,7 +51,7 @@ def run_for(plane: ControlPlane, run: str, caller: Caller) -> Run:
     """Return a run of a table that the caller reaches. Raises ApiError (404) if there is none."""
     record = plane.run(RunId(run))
     if record is None or not caller.reaches(record.table):
-        raise ApiError(404, "not_found", f"there is no run {run}, or several runs begin so")
+        raise ApiError(404, "not_found", f"no run {run}, or several runs begin with it")
     return record
 
 

@@ -111,14 +111,14 @@ FOREIGN_ORIGIN = Refusal(
     kind="foreign_origin",
     status=HTTPStatus.FORBIDDEN,
     code="forbidden",
-    message="a page of another site asked for this",
-    remedy="use a client that is no browser, or add the page's host to api.allowed_hosts",
+    message="the request came from a page of another site",
+    remedy="use a client that is not a browser, or add the page's host to api.allowed_hosts",
 )
 UNKNOWN_HOST = Refusal(
     kind="unknown_host",
     status=HTTPStatus.MISDIRECTED_REQUEST,
     code="forbidden",
-    message="the request's Host is no name of this daemon",
+    message="the request's Host is not a name of this daemon",
     remedy="add the name to api.allowed_hosts",
 )
 NO_KEY = Refusal(
@@ -126,14 +126,14 @@ NO_KEY = Refusal(
     status=HTTPStatus.UNAUTHORIZED,
     code="unauthenticated",
     message="the request has no API key",
-    remedy="send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`; `lakewarden keys create` makes one",
+    remedy="send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`; create one with `lakewarden keys create`",
 )
 UNKNOWN_KEY = Refusal(
     kind="unknown_key",
     status=HTTPStatus.UNAUTHORIZED,
     code="unauthenticated",
     message="the API key is unknown, expired or revoked",
-    remedy="ask for another one; `lakewarden keys create` makes one",
+    remedy="ask for another one; create one with `lakewarden keys create`",
 )
 WELL_KNOWN_KEY = Refusal(
     kind="well_known_key",
@@ -167,7 +167,7 @@ ISSUER_AWAY = Refusal(
     kind="issuer_away",
     status=HTTPStatus.SERVICE_UNAVAILABLE,
     code="unavailable",
-    message="the issuer of the token cannot be asked now",
+    message="the issuer of the token cannot be reached now",
     remedy="try again, or look for issuer_keys_not_read in the log",
 )
 NOT_ALLOWED = Refusal(

@@ -32,23 +32,25 @@ BLOCKS: tuple[Reason, ...] = (
     Reason(
         "quarantined",
         "Runs of the service have failed several times in a row.",
-        "Fix the cause that the sentence names. Then release the service: `lakewarden quarantine release`.",
+        "Fix the cause that the sentence names. Then release the service: `lakewarden quarantine release TABLE "
+        "SERVICE`.",
     ),
     Reason(
         "proof_missing",
-        "The service is due, and the policy of the table asks for a proof that is not complete (`act_when`).",
-        "Look at each check, and do what its cure says: `lakewarden doctor TABLE`.",
+        "The service is due, but the table is not proved yet (`act_when: proved`).",
+        "Do what the cure of each failed check says: `lakewarden doctor TABLE`.",
     ),
     Reason(
         "approval_needed",
         "The run would delete more than the deletion budget of the table allows, it is the first clean of the table, "
         "or its policy keeps less than was kept before.",
-        "Look at the figures, then approve exactly this deletion: `lakewarden approvals`.",
+        "Check the figures, then approve exactly this deletion: `lakewarden approvals approve TABLE SERVICE`.",
     ),
     Reason(
         "backing_off",
         "The last run failed or was cancelled. The next attempt waits.",
-        "Read how the run ended. The service runs again by itself, or at once after `lakewarden quarantine release`.",
+        "Read how the run ended. The service runs again by itself, or at once after `lakewarden quarantine "
+        "release TABLE SERVICE`.",
     ),
     Reason(
         "not_observed",
@@ -62,19 +64,21 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     Reason(
         "registered_twice",
-        "Two registered tables turned out to lie in one folder, for example two names in catalogs. Neither is served.",
+        "Two registered tables are one folder, for example two names in catalogs. Neither is served.",
         "Remove one of the two entries. The other one goes on by itself.",
     ),
     Reason(
         "instant_in_the_future",
-        "A commit is dated in the future. What is planned before that time would sort before it.",
+        "A commit is dated in the future. Plans made before that time would sort before it.",
         "Compare the clocks of the writer and the daemon. The services go on at that time.",
     ),
-    Reason("run_active", "A run of the service has not ended.", "Wait for it, or cancel the run."),
+    Reason(
+        "run_active", "A run of the service has not ended.", "Wait for it, or cancel it: `lakewarden runs cancel RUN`."
+    ),
     Reason(
         "guarded_by_heartbeat",
-        "Another executor or a write that may be alive holds an instant.",
-        "Nothing. It ends with the heartbeat.",
+        "Another executor, or a write that may be alive, holds an instant.",
+        "Nothing. The service goes on when the heartbeat ends.",
     ),
     Reason(
         "plan_of_a_writer",
@@ -83,17 +87,17 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     Reason(
         "lock_missing",
-        "The options of the table name no lock that the writers share.",
-        "Name the lock of the writers in `options.lock`.",
+        "The table has no lock that its writers share.",
+        "Set the lock of the writers in `options.lock`.",
     ),
     Reason(
         "lock_not_shared",
-        "A commit was made while no writer took the lock that is named.",
+        "A commit was made without the configured lock.",
         "Give all writers the options of `lakewarden writer-options TABLE`.",
     ),
     Reason(
         "lock_not_proved",
-        "Nothing has shown yet that the writers take the lock that is named.",
+        "It is not proved yet that the writers take the configured lock.",
         "Wait for a commit of a writer. If the lock leaves no trace, compare the options. Then set `lock_proof`.",
     ),
     Reason(
@@ -103,8 +107,8 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     Reason(
         "pointer_behind",
-        "The folder of the table has a version that its catalog, or its hint of the newest version, does not know.",
-        "Let one catalog alone have the table, at its newest version. If the pointer was set back on purpose, move the "
+        "The folder of the table has a newer version than its catalog or its version hint.",
+        "Keep the table in one catalog only, at its newest version. If the pointer was set back on purpose, move the "
         "newer versions away. Correct or delete the hint that the sentence names (`version-hint.text` of a Hadoop "
         "catalog).",
     ),
@@ -125,23 +129,23 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     Reason(
         "writers_do_not_block",
-        "The writers commit in a way that the service cannot stand beside.",
+        "The service is not safe beside writers that commit this way.",
         "Change the settings of the writers as the remedy says, or remove the policy.",
     ),
     Reason(
         "properties_broken_off",
-        "An update of the file with the properties of the table was broken off. Keys or values are missing in it.",
-        "Compare it with its backup, and complete it. The sentence names the keys.",
+        "An update of the table's properties file was interrupted. Keys or values are missing.",
+        "Compare the file with its backup, and complete it. The sentence names the keys.",
     ),
     Reason(
         "index_in_the_way",
-        "An index or the metadata table of the table is not complete, or Lakewarden cannot keep it up.",
+        "An index or the metadata table is incomplete, or Lakewarden cannot maintain it.",
         "Do what the remedy says: build, drop or repair it.",
     ),
     Reason(
         "other_plan_first",
         "Another action on the table has to end first.",
-        "Nothing if it ends. Else end it as the remedy says.",
+        "Nothing, if it ends by itself. Otherwise end it as the remedy says.",
     ),
     Reason(
         "reader_not_readable",
@@ -156,21 +160,21 @@ BLOCKS: tuple[Reason, ...] = (
     Reason(
         "deletes_by_dropped_column",
         "Live equality deletes delete by a column that was dropped, so no engine can read the current snapshot.",
-        "Have the column again under its field id, rewrite all files, and drop it again, as the sentence says.",
+        "Add the column again under its field id, rewrite all files, and drop it again, as the sentence says.",
     ),
     Reason(
         "order_missing",
-        "A clustering has no order to put the rows in.",
-        "Set `sort_order` or `zorder` in the options of its clustering policy, or give the table an order.",
+        "Clustering has no sort order.",
+        "Set `sort_order` or `zorder` in the options of its clustering policy, or give the table a sort order.",
     ),
     Reason(
         "manifest_list_lost",
-        "The manifest list or a manifest of a snapshot is lost or damaged, so it is not known which files it needs.",
+        "The manifest list or a manifest of a snapshot is lost or damaged, so the files it needs are not known.",
         "Restore the file, or expire the snapshot as the sentence says. A clean that expires it needs no help.",
     ),
     Reason(
         "files_needed_elsewhere",
-        "A property of the table says that something else may need its files.",
+        "A property of the table says that other tables or branches may need its files.",
         "Remove the policies that delete, or do what the remedy says.",
     ),
     Reason(
@@ -190,12 +194,12 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     Reason(
         "unsupported_version",
-        "The version of the table does not allow the service.",
+        "The service does not support the version of the table.",
         "Upgrade Lakewarden or the table.",
     ),
     Reason(
         "unsupported_store",
-        "The store or the place of the table does not allow the service.",
+        "The service does not support the store or the path of the table.",
         "Use a store that does, or remove the policy.",
     ),
     Reason(
@@ -230,7 +234,7 @@ WAITS: tuple[Reason, ...] = (
     Reason("outside_window", "The policy allows the service only in its window.", _NOTHING),
     Reason(
         "commit_in_the_future",
-        "The newest commit is dated in the future, and a commit with an earlier time would be refused.",
+        "The newest commit is dated in the future. A commit with an earlier time would be refused.",
         "Compare the clocks of the writer and the daemon. The service goes on at that time.",
     ),
     Reason(

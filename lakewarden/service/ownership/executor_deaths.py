@@ -67,7 +67,7 @@ def page_of_cluster(url: str) -> Mapping[str, Any]:
     except (OSError, HTTPException, ValueError, RecursionError) as away:
         raise TemporaryError(f"{url} does not answer as it should: {getattr(away, 'reason', None) or away}") from away
     if not isinstance(page, dict):
-        raise TemporaryError(f"{url} does not answer as it should: its answer is no JSON object")
+        raise TemporaryError(f"{url} does not answer as it should: its answer is not a JSON object")
     return page
 
 

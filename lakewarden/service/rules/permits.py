@@ -208,7 +208,7 @@ def _names(instants: Sequence[Instant | Run]) -> str:
 def _plan(request: PermitRequest, context: PermitContext) -> Permit:
     traits = SERVICES[request.run.service]
     if context.unfinished and not traits.delays_commits:
-        return Refused(reason=f"clean {_names(context.unfinished)} was left half-way and is finished first")
+        return Refused(reason=f"clean {_names(context.unfinished)} was left unfinished, and is finished first")
     if (old := _too_old_beside(request.run, context)) is not None:
         return _patiently(request, context, old)
     if request.run.instant is not None:
@@ -265,7 +265,7 @@ def _in_the_way(run: Run, context: PermitContext) -> str | None:
     """
     traits = SERVICES[run.service]
     if context.unfinished and not traits.delays_commits:
-        return f"clean {_names(context.unfinished)} was left half-way and is finished first"
+        return f"clean {_names(context.unfinished)} was left unfinished, and is finished first"
     if context.behind_barrier and traits.delays_commits:
         return "a writer's barrier holds cleans back"
     if traits.deletes:
@@ -275,7 +275,7 @@ def _in_the_way(run: Run, context: PermitContext) -> str | None:
     else:
         cleans = [n for n in context.neighbours if SERVICES[n.service].delays_commits]
         if cleans:
-            return f"{_names(cleans)} is executing and is waited for"
+            return f"{_names(cleans)} is executing, and the commit waits for it"
     if (old := _too_old_beside(run, context)) is not None:
         return old
     writes = _alive(context.endangered, context.now)
@@ -296,7 +296,7 @@ def _too_old_beside(run: Run, context: PermitContext) -> str | None:
     ]
     if not old:
         return None
-    return f"{_names(old)} has been at work for more than {format_duration(most)}: its files may be too old to be told"
+    return f"{_names(old)} has been running for more than {format_duration(most)}: its files may be too old to be told"
 
 
 # The deletion budget: what a run may delete without the approval of an operator. Pure.

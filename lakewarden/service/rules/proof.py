@@ -107,7 +107,7 @@ def _table(view: TableView, blockers: Sequence[Blocker]) -> Proof:
         return wrong(Check.TABLE, view.faults[0], "restore the part of the metadata that cannot be read")
     if blockers:
         return wrong(Check.TABLE, blockers[0].reason, blockers[0].remedy)
-    return proved(Check.TABLE, f"its metadata is read: version {view.version}")
+    return proved(Check.TABLE, f"its metadata can be read: version {view.version}")
 
 
 def _lock(facts: ProofFacts) -> Proof:
@@ -115,15 +115,19 @@ def _lock(facts: ProofFacts) -> Proof:
     if evidence is None:
         if facts.table.mode is Mode.OBSERVE:
             return not_proved(Check.LOCK, "the lock is watched from the mode plan on", "set mode to plan or act")
-        return proved(Check.LOCK, "no lock has to be proved: by the format, or because the options say so")
+        return proved(Check.LOCK, "no lock has to be proved for this format, or with these options")
     match evidence.verdict:
         case ProofState.PROVED:
             return proved(Check.LOCK, summary(evidence))
         case ProofState.UNKNOWN:
-            cure = "wait for the next commits; a lock that is never taken is not the one of the writers"
+            cure = "wait for the next commits; a lock that is never taken is not the lock of the writers"
             return not_proved(Check.LOCK, summary(evidence), cure)
         case ProofState.DISPROVED:
-            cure = "give all writers the options of `lakewarden writer-options`, then resume the table"
+            table = facts.table.id
+            cure = (
+                f"give all writers the options of `lakewarden writer-options {table}`, "
+                f"then `lakewarden tables resume {table}`"
+            )
             return wrong(Check.LOCK, summary(evidence), cure)
         case _:
             assert_never(evidence.verdict)
@@ -138,7 +142,10 @@ def _heartbeats(facts: ProofFacts) -> Iterator[Proof]:
     elif getattr(facts.table.options, "failed_writes", None) == "lazy":
         yield proved(Check.HEARTBEATS, "the options declare that all writers have them (failed_writes: lazy)")
     else:
-        cure = "set what `lakewarden writer-options` says about failed writes; a write is seen while it is in flight"
+        cure = (
+            f"set what `lakewarden writer-options {facts.table.id}` says about failed writes; "
+            "a write is seen while it is in flight"
+        )
         yield not_proved(Check.HEARTBEATS, "no write in flight has shown a heartbeat yet", cure)
 
 
@@ -147,7 +154,10 @@ def _hook(facts: ProofFacts) -> Iterator[Proof]:
     if not facts.has_hook or (without_writers and facts.hook_at is None):
         return
     if facts.hook_at is None:
-        cure = "set the callback of `lakewarden writer-options`, or leave it out with proof_without: [hook]"
+        cure = (
+            f"set the callback of `lakewarden writer-options {facts.table.id}`, "
+            "or leave it out with proof_without: [hook]"
+        )
         yield not_proved(Check.HOOK, "no hook of the table has arrived yet", cure)
     else:
         yield proved(Check.HOOK, f"a hook has arrived at {facts.hook_at:%Y-%m-%d %H:%M:%S} UTC")
@@ -206,7 +216,7 @@ def _clock(view: TableView, now: datetime) -> Proof:
     newest = max((instant.requested_at for instant in view.timeline.instants), default=None)
     if newest is not None and newest > now + CLOCKS_APART:
         ahead = (newest - now).total_seconds()
-        cure = "let the machines of the writers and of the daemon take the time from a server; or correct the zone"
+        cure = "synchronize the clocks of the writers and the daemon with NTP, or correct the time zone"
         return wrong(Check.CLOCK, f"its newest instant is {ahead:.0f}s ahead of this daemon", cure)
     return proved(Check.CLOCK, "no instant is ahead of this daemon")
 

@@ -159,7 +159,7 @@ def _may_be_at_it(ending: Outcome | Gone, on_timeline: Shown | None) -> str | No
             assert_never(ending)
 
 
-_NOT_SHOWN = "the timeline does not show that it completed: the next run begins anew"
+_NOT_SHOWN = "the timeline does not show that it completed: the next run starts over"
 
 
 def _completed(ending: Outcome | Gone, run: Run) -> Settlement:
@@ -192,7 +192,9 @@ def _off_the_timeline(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
     """Settle a run with a plan that is no instant, and without a commit that has the id of the run."""
     match ending:
         case Succeeded() if ending.figures.get(GOES_ON):
-            return Settlement(state=RunState.SUCCEEDED, outcome="completed, and goes on", figures=ending.figures)
+            return Settlement(
+                state=RunState.SUCCEEDED, outcome="completed in part: the next run continues", figures=ending.figures
+            )
         case Succeeded():
             # The format cannot count from an instant of it, so the service waits until something is written.
             return Settlement(
@@ -269,7 +271,7 @@ def _gone(ending: Gone, fate: Fate | None) -> Settlement:
         return Settlement(state=RunState.UNKNOWN, outcome=ending.reason)
     pending = fate is Fate.PENDING
     return _lost(
-        ending, "its instant is pending and will be taken up again" if pending else "it left no instant behind"
+        ending, "its plan is still pending, and the next run continues it" if pending else "it left no plan behind"
     )
 
 

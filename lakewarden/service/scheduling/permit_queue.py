@@ -78,7 +78,7 @@ class _Underway:
             return None
         still = format_duration(self.timeouts.without_progress)
         if moved:
-            return f"its step {self.step} stood still for {still}, none of its Spark tasks ending"
+            return f"its step {self.step} made no progress for {still}: no Spark task ended"
         return f"its step {self.step} did not end within {still}"
 
 

@@ -106,7 +106,7 @@ class Approvals:
         return Blocked(
             code="approval_needed",
             reason=over,
-            remedy=f"approve it, which cannot be undone: lakewarden approvals approve {table.id} {service}",
+            remedy=f"approve it, which cannot be undone: `lakewarden approvals approve {table.id} {service}`",
         )
 
     def open(self, table: Table, view: TableView) -> Mapping[Service, ApprovalRow]:
@@ -303,4 +303,4 @@ class Rewrites:
 
 def in_words(row: RewriteRow) -> str:
     """Return that a rewrite was asked for, by which operator and when."""
-    return f"a rewrite of all files was asked for by {row.asked_by} at {row.asked_at:%Y-%m-%d %H:%M} UTC"
+    return f"a rewrite of all files was requested by {row.asked_by} at {row.asked_at:%Y-%m-%d %H:%M} UTC"

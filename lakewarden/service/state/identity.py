@@ -276,7 +276,7 @@ def caller_of_claims(
     """Return the caller of a token that was checked, or why it has no role."""
     name = next(_values(claims, name_claim), None)
     if not isinstance(name, str) or not name.strip() or not name.isprintable() or name in RESERVED_NAMES:
-        return f"its claim {name_claim} is no name of a caller"
+        return f"its claim {name_claim} is not a caller name"
     for grant in grants:
         if grant.value in _texts(claims, grant.claim):
             subject = str(claims.get("sub", name))
@@ -294,7 +294,7 @@ def _unchecked(key: bytes) -> _Unchecked | Refusal:
         header, payload, _ = (part.encode() for part in token.split("."))
         head, claims = _object(header), _object(payload)
     except (ValueError, RecursionError):
-        return refused_token("it is no JWT")
+        return refused_token("it is not a JWT")
     algorithm, issuer, kid = head.get("alg"), claims.get("iss"), head.get("kid")
     if not isinstance(issuer, str) or not isinstance(kid, str | None) or "crit" in head:
         return refused_token("it names no issuer, or has a header that is not known")
@@ -308,7 +308,7 @@ def _unchecked(key: bytes) -> _Unchecked | Refusal:
 def _object(part: bytes) -> Mapping[str, Any]:
     part_object = json.loads(jwt.utils.base64url_decode(part))
     if not isinstance(part_object, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - handled with the other malformed parts
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - handled with the other malformed parts
     return part_object
 
 

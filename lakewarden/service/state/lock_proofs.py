@@ -102,7 +102,7 @@ class LockProofs:
             identity=identity,
             evidence=evidence,
             look=view.lock,
-            blocked=unproved(evidence, view),
+            blocked=unproved(evidence, view, table.id),
             live=is_live(view, view.observed_at),
             busy=busy,
         )
@@ -113,7 +113,7 @@ class LockProofs:
         now = self._clock.now()
         ours = self._were_here(table, view, record.evidence)
         record.evidence = at_rest(record.evidence, view, ours_before=ours, now=now)
-        record.blocked, record.live = unproved(record.evidence, view), is_live(view, now)
+        record.blocked, record.live = unproved(record.evidence, view, table), is_live(view, now)
         self._save(table)
 
     def resume(self, table: TableId) -> None:

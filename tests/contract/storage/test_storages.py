@@ -315,7 +315,7 @@ def test_a_secret_that_was_replaced_is_used_without_a_restart(s3_server: S3Serve
     s3_server.files().pipe_file(f"{folder}/a", b"1")
     secret.write_text("outdated")
     storage = Storages([s3_server.store(secret_key=Secret(file=secret))]).of(folder)
-    with pytest.raises(TemporaryError, match="refuses us") as refused:
+    with pytest.raises(TemporaryError, match="denies access") as refused:
         storage.listing(folder)
     assert "outdated" not in str(refused.value)
 

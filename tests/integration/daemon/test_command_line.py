@@ -216,7 +216,7 @@ def test_the_last_word_ends_the_daemon(served: Served, capsys: pytest.CaptureFix
     """`drain` asks before, and a daemon that has gone is exit code 5. It is the last test of this daemon."""
     assert served.process is not None
     code, _, err = _told(served, capsys, "admin", "drain")
-    assert (code, "say --yes" in err) == (2, True)
+    assert (code, "add --yes" in err) == (2, True)
     assert _told(served, capsys, "operator", "drain", "--yes")[0] == 3
     assert _told(served, capsys, "admin", "drain", "--yes")[0] == 0
     assert served.process.wait(60) == 0

@@ -48,7 +48,7 @@ def test_beside_a_writer_with_another_key_nothing_is_committed_until_both_name_o
     daemon.start()
     daemon.until(lambda: _lock(daemon) is not None)
     _write_until(daemon, "disproved", by=wrong)
-    assert "was made while no writer took it" in _explained(daemon)["services"]["compaction"]["decision"]["reason"]
+    assert "was made without it" in _explained(daemon)["services"]["compaction"]["decision"]["reason"]
     assert daemon.runs("compaction") == daemon.runs("clean") == []
     assert orders.timeline("*.clean*") == orders.timeline("*.compaction*") == []
 

@@ -144,10 +144,10 @@ CASES = [
     Case(dated_in_the_future, "ahead of this daemon's clock", "compare the clocks", ("compaction", "clean")),
     Case(two_vectors, "has two deletion vectors", "removeDeletes and addDeletes", ("compaction", "table_stats")),
     Case(tag_without_snapshot, "the tag audit is snapshot 4711, which is not there", "remove_tag('audit')"),
-    Case(tag_without_manifest_list, "(the tag 'audit') has lost its manifest list", "by_id(", DELETING),
+    Case(tag_without_manifest_list, "(the tag 'audit') is missing its manifest list", "by_id(", DELETING),
     Case(made_by_uniform, "a copy of the metadata of a Delta table, made by UniForm", "as a Delta table"),
     Case(made_by_paimon, "a copy of the metadata of a Paimon table", "as a Paimon table"),
-    Case(properties_broken_off, "hoodie.properties broke off: it lacks hoodie.table.partition.fields", "backup"),
+    Case(properties_broken_off, "hoodie.properties is incomplete: it lacks hoodie.table.partition.fields", "backup"),
     Case(instant_in_the_future, "ahead of this daemon's clock", "compare the clocks"),
 ]
 

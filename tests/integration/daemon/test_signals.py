@@ -100,5 +100,5 @@ def test_a_daemon_that_is_told_to_hang_up_ends_in_good_order(served: _Served) ->
     assert "its terminal was closed" in served.said.read_text()
     told = [line for line in served.said.read_text().splitlines() if '"event": "configuration_warning"' in line]
     assert len(told) == 1
-    assert "lakewarden.yaml: warning: tables: there are none: no table is served" in told[0]
+    assert "lakewarden.yaml: warning: tables: is empty: no table is served" in told[0]
     assert '"level": "warning"' in told[0]

@@ -111,7 +111,7 @@ def test_a_file_that_hudi_would_take_for_a_manifest_is_named_before_it_is_called
     commits = _commits(long_orders)
     outcome = driver.carry_out(long_orders, Service.ARCHIVE, **KEEP)
     assert isinstance(outcome, Failed), outcome
-    assert "manifest_old is no manifest of the archived timeline" in str(outcome)
+    assert "manifest_old is not a manifest of the archived timeline" in str(outcome)
     assert _commits(long_orders) == commits
     assert copy.exists()
 

@@ -42,7 +42,7 @@ def test_a_worker_that_hears_nothing_holds_no_other_up(live: Callable[..., Life]
     os.kill(life.worker, signal.SIGSTOP)
     life.pool.cancel(RUN, "x" * 10**6)
 
-    assert "does not hear" in life.lost().reason
+    assert "does not read what it is sent" in life.lost().reason
 
 
 def test_of_those_in_a_jvm_only_the_one_whose_permit_expired_is_to_blame(live: Callable[..., Life]) -> None:
@@ -183,7 +183,7 @@ def test_a_jvm_that_takes_names_of_files_for_something_else_runs_nothing(
     try:
         gone = told.get(timeout=60)
         assert isinstance(gone, CapacityChanged)
-        assert "takes the names of files for ANSI_X3.4-1968" in gone.reason
+        assert "reads file names as ANSI_X3.4-1968" in gone.reason
         assert "install the locale C.UTF-8" in gone.reason
         assert session_pool.capacity().slots == 0
     finally:

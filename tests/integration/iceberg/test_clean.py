@@ -167,7 +167,7 @@ def test_a_list_that_names_a_foreign_file_deletes_nothing(driver: Driver, table:
     assert (table.on_disk(), table.snapshots()) == (before, snapshots)
     assert isinstance(outcome, Failed)
     assert outcome.kind is FailureKind.PERMANENT
-    assert f"names file:{theirs}, which is no file of the table in" in outcome.reason
+    assert f"names file:{theirs}, which is not a file of the table in" in outcome.reason
 
 
 def test_a_plan_that_was_not_begun_is_made_anew_without_what_must_stay_by_now(driver: Driver, table: Deletions) -> None:

@@ -326,7 +326,7 @@ def test_a_snapshot_that_stays_without_its_list_is_expired_by_the_remedy(
         failed = driver.carry_out(table, service, **options)
         assert isinstance(failed, Failed), (service, failed)
         assert failed.kind is FailureKind.PERMANENT
-        assert f"snapshot {old.snapshot_id} (the tag 'audit') has lost its manifest" in failed.reason
+        assert f"snapshot {old.snapshot_id} (the tag 'audit') is missing its manifest" in failed.reason
         assert f"by_id({old.snapshot_id})" in failed.reason
     assert table.on_disk() == before
 
@@ -377,7 +377,7 @@ def test_a_daemon_heals_what_it_can_and_names_the_rest_before_a_run(
     assert any("2 of its data files have no row according to their manifests" in one for one in shown["warnings"])
     asked = daemon.post("/v1/tables/sales.orders/services/orphans/runs")
     assert asked.status_code == 409
-    assert "has lost its manifest list" in asked.text
+    assert "is missing its manifest list" in asked.text
 
     assert _asked_for(daemon, "compaction")["state"] == "SUCCEEDED"
     assert _asked_for(daemon, "clean")["figures"]["metadata_files_lost"] == 1

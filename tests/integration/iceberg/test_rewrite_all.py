@@ -201,7 +201,7 @@ def test_it_goes_on_after_its_jvm_and_its_daemon_were_killed(
         daemon.until(lambda: _last_outcome(daemon).startswith("nothing to do: no file is left"))
 
     runs = [run for run in daemon.runs("compaction") if run["state"] == "SUCCEEDED"]
-    assert "a rewrite of all files was asked for by api" in asked
+    assert "a rewrite of all files was requested by api" in asked
     assert all(run["rewrite_all"] for run in daemon.runs("compaction"))
     assert len(runs) >= 4, "twelve files in runs of at most four, and one that finds nothing"
     assert before.isdisjoint(paths(trips))

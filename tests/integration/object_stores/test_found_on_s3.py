@@ -39,5 +39,5 @@ def test_tables_are_found_in_a_bucket(s3_server: S3Server, tmp_path: Path) -> No
         )
     (tmp_path / "wrong").write_text("wrong")
     shut = s3_server.store(secret_key={"file": str(tmp_path / "wrong")})
-    with pytest.raises(TemporaryError, match="refuses us"):
+    with pytest.raises(TemporaryError, match="denies access"):
         HUDI.tables_in("lake", catalog, Storages([shut]).of("catalog://lake/any.table"))

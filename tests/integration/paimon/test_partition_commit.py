@@ -140,7 +140,7 @@ def test_a_link_in_the_place_of_a_marker_is_not_written_through(
     (table.folder / "dt=2020-01-01" / "_SUCCESS").symlink_to(foreign)
     outcome = driver.carry_out(table, Service.PARTITION_COMMIT, **AT_ONCE)
     assert isinstance(outcome, Failed)
-    assert "is no file" in outcome.reason
+    assert "is not a file" in outcome.reason
     assert foreign.read_text() == "theirs"
     assert (table.folder / "dt=2020-01-02" / "_SUCCESS").exists()
 

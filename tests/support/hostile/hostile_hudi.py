@@ -57,7 +57,7 @@ _payload(
     "A schema of arrays of arrays, deeper than Python goes.",
     lambda place: hostile_avro.of_a_deep_schema(place.scale.levels),
 )
-_payload("avro_without_a_schema", "A schema that is no JSON.", lambda _: hostile_avro.of_a_schema_that_is_none())
+_payload("avro_without_a_schema", "A schema that is not JSON.", lambda _: hostile_avro.of_a_schema_that_is_none())
 _payload("avro_of_an_unknown_codec", "An unknown codec.", lambda _: hostile_avro.of_an_unknown_codec())
 _payload("avro_cut_off", "A file that ends within its header.", lambda _: hostile_avro.cut_off())
 _payload("json_deep", "JSON deeper than Python goes.", lambda place: b"[" * place.scale.levels)
@@ -85,7 +85,7 @@ _numbers("size_of_400_digits", "A log file of 10^400 bytes: no float holds that.
 _numbers("size_of_5000_digits", "A number with more digits than Python reads.", size=f"1{'0' * 5000}")
 _numbers("size_negative", "A log file of less than nothing.", size="-100000000000000000000")
 _numbers("size_infinite", "A size that is infinite.", size="1e999")
-_numbers("size_not_a_number", "A size that is no number.", size="NaN")
+_numbers("size_not_a_number", "A size that is not a number.", size="NaN")
 _numbers("size_as_text", "A size that is a text.", size='"\\u001b[31m12"')
 
 
@@ -167,7 +167,7 @@ _properties(
     lines=lambda _: f"hoodie.table.version={'9' * 5000}\n",
 )
 _properties(
-    "version_superscript", "A version of digits that are no numbers.", lines=lambda _: "hoodie.table.version=\\u00b2\n"
+    "version_superscript", "A version of digits that are not numbers.", lines=lambda _: "hoodie.table.version=\\u00b2\n"
 )
 
 _SHOWN = {
@@ -307,7 +307,7 @@ def many_plans(place: Place) -> None:
 
 @hostile(
     "hudi",
-    "150,000 files that are no instants beside the timeline's, with escape sequences in their names.",
+    "150,000 files that are not instants beside the timeline's, with escape sequences in their names.",
     Looks.SHOWN,
 )
 def many_strangers(place: Place) -> None:
@@ -321,7 +321,7 @@ def many_heartbeats(place: Place) -> None:
     _touch_many(table.home / ".heartbeat", place.scale.entries, "2025{:013}")
 
 
-@hostile("hudi", "File names of bytes that are no UTF-8.", Looks.SHOWN)
+@hostile("hudi", "File names of bytes that are not UTF-8.", Looks.SHOWN)
 def names_that_are_no_text(place: Place) -> None:
     table = place.hudi()
     for name in (b"\xff\xfe.clean.requested", b"20260101\xff.deltacommit", b"\xed\xa0\x80"):

@@ -219,7 +219,7 @@ _list_of("manifest_list_of_another_store", "A manifest list in a store of others
 _list_of("manifest_list_of_a_device", "A manifest list that is /dev/zero.", lambda *_: "/dev/zero")
 _list_of("manifest_list_of_passwords", "A manifest list that is /etc/passwd.", lambda *_: "file:///etc/passwd")
 _list_of("manifest_list_with_a_nul", "A manifest list with a NUL in its path.", lambda *_: "file:/a\0b")
-_list_of("manifest_list_as_a_number", "A manifest list that is no text.", lambda *_: 17)  # type: ignore[arg-type]
+_list_of("manifest_list_as_a_number", "A manifest list that is not a text.", lambda *_: 17)  # type: ignore[arg-type]
 _list_of(
     "manifest_list_is_the_metadata", "A manifest list that is the metadata.", lambda _, t, __: str(t.metadata_file)
 )

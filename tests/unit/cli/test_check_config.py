@@ -43,7 +43,7 @@ def test_every_problem_is_told_with_its_line(file: Path, capsys: pytest.CaptureF
     told = capsys.readouterr()
     assert told.err == ""
     assert [line.removeprefix(f"{file}:").split(": is missing,")[0] for line in told.out.splitlines()] == [
-        "2: daemon.drian: there is no such key; did you mean drain?",
+        "2: daemon.drian: unknown key; did you mean drain?",
         "4: defaults.poll: 0s is too low: write 100ms to 1d",
         "8: tables[0].path: 'orders' is not absolute",
         "9: warning: tables[1].options.lock",
@@ -80,7 +80,7 @@ def test_programs_are_told_in_json(file: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        ("tables: []\n", ["1: warning: tables: there are none: no table is served", " 1 warning; 0 tables"]),
+        ("tables: []\n", ["1: warning: tables: is empty: no table is served", " 1 warning; 0 tables"]),
         ("tables: [{id: a, format: hudi, path: s3://lake/a}]\n", [" no problem; 1 table"]),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_too(
     """It has the same form as all others."""
     file = tmp_path / "lakewarden.yaml"
     assert main(["check-config", "--config", str(file), *as_json]) == 2
-    assert "there is no such configuration file" in capsys.readouterr().out
+    assert "no such configuration file" in capsys.readouterr().out
 
     file.write_text("daemon:\n\tdrain: 1s\n")
     assert main(["check-config", "--config", str(file), *as_json]) == 2

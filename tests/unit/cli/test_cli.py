@@ -150,9 +150,9 @@ def test_names_of_files_in_another_encoding_are_refused_with_the_remedy(tmp_path
 
     refused = told(PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert refused.returncode == 2
-    assert "names of files are ascii here" in refused.stderr
+    assert "file names are ascii here" in refused.stderr
     assert "PYTHONUTF8=1" in refused.stderr
-    assert "names of files" not in told().stderr
+    assert "file names are" not in told().stderr
 
 
 def test_a_closed_pipe_ends_the_command_quietly() -> None:

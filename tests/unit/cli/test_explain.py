@@ -71,7 +71,7 @@ def test_another_server_is_not_taken_for_a_daemon(answer: str, capsys: pytest.Ca
     with answering({"/v1/tables/orders/explain": answer}) as url:
         assert main(["explain", "orders", "--url", url]) == 7
 
-    assert "is no Lakewarden daemon" in capsys.readouterr().err
+    assert "is not a Lakewarden daemon" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("url", ["localhost:8080", "file:///etc/passwd", ""])

@@ -54,7 +54,7 @@ def test_a_person_reads_what_would_run_and_why(
     monkeypatch.chdir(table.folder.parent)
     assert main(["explain", "./trips"]) == Code.DONE
     text = capsys.readouterr().out
-    for words in ("now, without a daemon", "no lock is named", "write in flight", "due when"):
+    for words in ("now, without a daemon", "no lock is configured", "write in flight", "due when"):
         assert words in text
 
 
@@ -78,13 +78,13 @@ def test_what_is_no_table_is_said_in_one_line(tmp_path: Path, place: str, capsys
     code = main(["explain", place if "/" in place else str(tmp_path / place)])
     printed = capsys.readouterr()
     assert (code, printed.out, printed.err.count("\n")) == (Code.USAGE, "", 1)
-    assert place != "missing" or printed.err == f"there is nothing at {tmp_path}/missing\n"
+    assert place != "missing" or printed.err == f"nothing found at {tmp_path}/missing\n"
 
 
 def test_the_past_is_known_to_a_daemon_alone(table: HudiTable, capsys: pytest.CaptureFixture[str]) -> None:
     """`--at` with a path is a wrong argument."""
     assert main(["explain", str(table.folder), "--at", "2026-11-23T12:00:00Z"]) == Code.USAGE
-    assert "only a daemon knows the past" in capsys.readouterr().err
+    assert "only a daemon keeps the history" in capsys.readouterr().err
 
 
 def test_a_paimon_table_is_recognised_and_its_readers_hold_snapshots(
@@ -111,7 +111,7 @@ def test_no_folder_is_taken_for_a_directory_without_the_word(
     code, answer = explained(capsys, str(tmp_path / "trips"), "--format", "directory")
     assert (code, answer["format"]) == (Code.DONE, "directory")
     assert main(["explain", str(tmp_path / "trips"), "--format", "directories"]) == Code.USAGE
-    assert "is no format: it is one of hudi, iceberg" in capsys.readouterr().err
+    assert "is not a format: use one of hudi, iceberg" in capsys.readouterr().err
 
 
 def test_a_table_of_a_catalog_is_explained_by_its_name(

@@ -70,5 +70,5 @@ def test_a_name_with_markup_is_shown_as_it_is() -> None:
 
 def test_an_empty_list_says_whether_there_is_nothing_or_nothing_that_fits() -> None:
     """After the first start there are no runs yet, and that is no wrong argument."""
-    assert none_of("run", {"table": None, "state": None}) == "there are no runs yet"
-    assert none_of("run", {"table": "trips", "state": None}) == "no run fits these options"
+    assert none_of("run", {"table": None, "state": None}) == "no runs yet"
+    assert none_of("run", {"table": "trips", "state": None}) == "no run matches these options"

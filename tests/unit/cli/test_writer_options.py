@@ -58,7 +58,7 @@ def test_without_a_configuration_the_remedy_is_said(
     monkeypatch.delenv("LAKEWARDEN_CONFIG", raising=False)
     assert main(command) == 2
     said = "".join(capsys.readouterr())
-    assert "lakewarden.yaml: there is no such configuration file" in said
+    assert "lakewarden.yaml: no such configuration file" in said
     assert "--config" in said
     assert "lakewarden init" in said
     assert "Traceback" not in said
@@ -118,7 +118,7 @@ def test_it_says_what_people_might_not_expect(config: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize(
     ("table", "said", "code"),
-    [("sales.order", "did you mean sales.orders?", 4), ("unlocked", "names no lock", 2)],
+    [("sales.order", "did you mean sales.orders?", 4), ("unlocked", "has no lock", 2)],
 )
 def test_what_cannot_be_printed_safely_is_refused_in_one_line(
     table: str, said: str, code: int, config: Path, capsys: pytest.CaptureFixture[str]

@@ -34,7 +34,7 @@ def test_no_redirect_is_followed_because_another_host_would_get_the_key(status: 
     with (
         _server(200, heard) as other,
         _server(status, [], Location=f"{other}/x") as url,
-        pytest.raises(StrangeError, match="is no Lakewarden daemon"),
+        pytest.raises(StrangeError, match="is not a Lakewarden daemon"),
     ):
         Client(url, key="lwk_secret").tables()
 

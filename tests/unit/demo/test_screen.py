@@ -78,9 +78,9 @@ def test_a_run_that_comes_further_is_news() -> None:
 
 def test_a_block_is_news_with_its_reason() -> None:
     """An operator may have to act on it."""
-    blocked = replace(SCENE, table=table("Blocked", "no lock is named"))
+    blocked = replace(SCENE, table=table("Blocked", "no lock is configured"))
 
-    assert shown(SCENE, blocked)[-1].endswith("compaction is blocked: no lock is named")
+    assert shown(SCENE, blocked)[-1].endswith("compaction is blocked: no lock is configured")
 
 
 def test_what_is_shown_is_not_read_as_markup() -> None:

@@ -40,7 +40,7 @@ def test_an_application_is_read_as_it_was_written(application: ClusterApplicatio
 @given(text=st.text() | st.recursive(st.none() | st.text() | st.floats(), st.lists).map(json.dumps))
 def test_what_is_no_application_is_refused(text: str) -> None:
     """A row of a later version is not guessed at."""
-    with pytest.raises(ValueError, match="is no application of a cluster"):
+    with pytest.raises(ValueError, match="is not an application of a cluster"):
         ClusterApplication.from_text(text)
 
 
@@ -122,5 +122,5 @@ def test_each_master_of_an_address_is_tried(master: str, found: list[tuple[str, 
 @pytest.mark.parametrize("master", ["spark://", "spark://a", "spark://a:", "spark://a:7077,b", "spark://a:99999"])
 def test_an_address_without_a_master_is_refused(master: str) -> None:
     """It is shown."""
-    with pytest.raises(ValueError, match="is no standalone master"):
+    with pytest.raises(ValueError, match="is not a standalone master"):
         masters(master)

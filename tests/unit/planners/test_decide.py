@@ -101,8 +101,8 @@ def test_our_plan_is_taken_up_although_an_older_one_is_left_to_its_writer() -> N
 
 def test_what_a_dead_run_has_left_is_due_whatever_the_trigger_says() -> None:
     """It may block every other service, so it does not wait for the next day."""
-    left = Backlog(unfinished="savepoint 1 was left half-way")
-    assert decided(backlog=left) == Due(reason="savepoint 1 was left half-way")
+    left = Backlog(unfinished="savepoint 1 was left unfinished")
+    assert decided(backlog=left) == Due(reason="savepoint 1 was left unfinished")
 
 
 def test_what_a_dead_run_has_left_rests_as_long_as_the_last_run_asked_for() -> None:
@@ -131,7 +131,9 @@ def test_a_service_that_found_nothing_to_do_waits_for_a_change() -> None:
     """
     idle = replace(ACT, idle=Idle(after="1 until 00000010", commits=5))
 
-    assert decided(service_state=idle) == NotDue(reason="has done all there was to do, and nothing has changed since")
+    assert decided(service_state=idle) == NotDue(
+        reason="the last run did all there was to do, and nothing has changed since"
+    )
     assert isinstance(decided(service_state=idle, asked=True), Due)
 
 
@@ -216,7 +218,7 @@ def test_an_unfinished_clean_of_any_author_is_finished_after_its_grace() -> None
 
 # -- what holds a service back, in the order of precedence
 
-BLOCKER = Blocker(reason="no lock is named", remedy="name the lock")
+BLOCKER = Blocker(reason="no lock is configured", remedy="name the lock")
 ACTIVE = "active"
 HOLDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ACTIVE: ({"active": RunId("r7")}, {}, "run r7 is active"),
@@ -228,7 +230,7 @@ HOLDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"faults": ("a.commit is cut off",)},
         "the table's metadata cannot be read whole: a.commit is cut off",
     ),
-    "a blocker": ({}, {"blockers": (BLOCKER,)}, "no lock is named"),
+    "a blocker": ({}, {"blockers": (BLOCKER,)}, "no lock is configured"),
     "resting": ({"backoff": Backoff(until=NOW + MINUTE, reason="conflict")}, {}, "backing off: conflict"),
 }
 """What holds a service back, in the order of precedence: changes of the state, of the view, and the reason."""
@@ -266,7 +268,7 @@ def test_of_two_holds_the_graver_is_told(graver: str, lighter: str) -> None:
     ("hold", "remedy"),
     [
         ("observed", "set its mode"),
-        ("paused", "resume it"),
+        ("paused", "resume it: `lakewarden tables resume TABLE`"),
         ("quarantined", "`lakewarden quarantine release TABLE compaction`"),
         ("a blocker", "name the lock"),
     ],
@@ -581,8 +583,8 @@ def test_a_table_without_its_proof_says_what_would_run_and_what_is_not_proved() 
     unproved = ServiceState(mode=Mode.ACT, lacking="hook: no hook of the table has arrived yet")
     decision = decided(service_state=unproved, backlog=Backlog(commits=5))
     assert isinstance(decision, Blocked)
-    assert decision.reason.startswith("would run once the table is proved: 5 ")
-    assert decision.reason.endswith("Not proved is hook: no hook of the table has arrived yet")
+    assert decision.reason.startswith("due, and held back until the table is proved: 5 ")
+    assert decision.reason.endswith("Not proved: hook: no hook of the table has arrived yet")
     assert decision.again_at is not None
     assert isinstance(decided(service_state=unproved, backlog=Backlog(commits=1)), NotDue)
     planned = decided(service_state=ServiceState(mode=Mode.PLAN, lacking="hook: none"), backlog=Backlog(commits=5))

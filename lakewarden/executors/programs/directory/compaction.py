@@ -298,7 +298,7 @@ def opened(
     options = table.options_of(Service.COMPACTION, CompactionOptions)
     if options.publication is not Publication.EXCHANGE:
         if not isinstance(storage, ObjectStorage):
-            raise PermanentError(why_not_there(table.location, storage, options) or "it is no object store")
+            raise PermanentError(why_not_there(table.location, storage, options) or "it is not an object store")
         yield ObjectCompactionSteps(session, assignment, table, storage, clock)
         return
     alone = alone_in(

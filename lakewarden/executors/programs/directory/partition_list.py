@@ -254,13 +254,13 @@ _UP = frozenset({"", ".", ".."})
 def _is_below(path: str) -> str:
     levels = path.split("/")
     if not _UP.isdisjoint(levels) or levels[0] == OURS or "\0" in path:
-        raise ValueError("it is no path of a partition")
+        raise ValueError("it is not a partition path")
     return path
 
 
 def _is_one_level(name: str) -> str:
     if name in _UP or "/" in name or "\0" in name:
-        raise ValueError("it is no name of a file")
+        raise ValueError("it is not a file name")
     return name
 
 

@@ -165,7 +165,7 @@ class ClusteringSteps(ProgramSteps[ClusteringOptions]):
     def abort(self) -> None:
         """Give the plan up if it is ours, or was begun by us, and is not completed."""
         if self._ours is not None:
-            with on_the_way_out("give the plan up"):
+            with on_the_way_out("withdraw the plan"):
                 if self._resizes:
                     self._table.refuse_foreign_plans()
                     take_back(self._table, self._ours)
@@ -292,7 +292,7 @@ class ClusteringSteps(ProgramSteps[ClusteringOptions]):
         if reason is not None:
             self._table.reach(Point.WITHDRAWING)
             if endangered:
-                with on_the_way_out("give the plan up"):
+                with on_the_way_out("withdraw the plan"):
                     give_up_alone(self._table, instant)
                     self._ours = None
             raise YieldError(reason, delay=self._options.untouched_for)

@@ -99,7 +99,7 @@ class LogCompactionSteps(RewriteSteps[LogCompactionOptions]):
     def abort(self) -> None:
         """Give the plan up if it is ours, or was begun by us, and is not completed."""
         if self._ours is not None:
-            with on_the_way_out("give the plan up"):
+            with on_the_way_out("withdraw the plan"):
                 give_up(self._table, self._ours)
 
     def _pending(self, instant: str) -> Instant:

@@ -148,7 +148,7 @@ class IndexingSteps(ProgramSteps[IndexingOptions]):
         if since and list(self._building) != [_OF_KEYS]:
             raise PermanentError(
                 f"indexing {instant} would leave out write {since[0]}, which was committed since: let its own indexer "
-                "plan it anew, or remove it, and a policy of indexing builds the index"
+                "plan it again, or remove it, and a policy of indexing builds the index"
             )
 
     def _judge(self, building: Sequence[str]) -> None:
@@ -388,7 +388,7 @@ class MetadataRebuildSteps(ProgramSteps[MetadataRebuildOptions]):
 
 
 def _why_rebuild(write: Instant) -> str:
-    return f"write {write.time} is in flight, and at work in the metadata table, which must not be made anew meanwhile"
+    return f"write {write.time} is in flight, and at work in the metadata table, which must not be rebuilt meanwhile"
 
 
 MetadataRebuild = program(MetadataRebuildSteps, MetadataRebuildOptions)

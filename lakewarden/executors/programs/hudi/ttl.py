@@ -78,7 +78,7 @@ class TtlSteps(ProgramSteps[TtlOptions]):
                     self._table.client.delete_partitions(expired, instant, extra_metadata=signed)
         except LakewardenError:
             if instant is not None:
-                with on_the_way_out("take the deletion back"):
+                with on_the_way_out("undo the deletion"):
                     self._table.roll_back(instant)
             raise
         return {"partitions_deleted": len(expired)}

@@ -161,7 +161,7 @@ class CleanSteps:
         needed = [f"snapshot {snapshot}" for snapshot in sorted(set(present.snapshots) - set(may.snapshots))]
         needed += [f"the name {name!r}" for name, _ in sorted(set(present.refs) - set(may.refs))]
         if needed:
-            raise YieldError(f"{needed[0]} was planned to expire, and must stay now: the plan is made anew")
+            raise YieldError(f"{needed[0]} was planned to expire, and must stay now: it is planned again")
         return present
 
     def _expire(

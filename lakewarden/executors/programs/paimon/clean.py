@@ -150,7 +150,7 @@ class CleanSteps:
         self._table.require_jvm()
         storage = self._table.storage
         if stamp_of_roots(self._location, storage) != chosen.roots:
-            raise YieldError("a tag or a branch was made or changed since the plan: it is made anew")
+            raise YieldError("a tag or a branch was made or changed since the plan: it is planned again")
         for kept in (chosen.first_kept, chosen.newest):
             if self._table.snapshot(kept.id) != kept:
                 raise YieldError(f"snapshot {kept.id} is gone or another one since the plan: the table was rolled back")

@@ -166,9 +166,9 @@ def _recognise(location: str, storage: Storage, kinds: Kinds) -> None:
     except FileNotFoundError as gone:
         raise _missing(location) from gone
     if (table := table_in(location, names, storage)) is not None:
-        raise PermanentError(f"{location} is no plain directory: it is {table}")
+        raise PermanentError(f"{location} is not a plain directory: it is {table}")
     if (table := table_above(location, storage)) is not None:
-        raise PermanentError(f"{location} is no plain directory: it lies in {table}, which the files belong to")
+        raise PermanentError(f"{location} is not a plain directory: it lies in {table}, which the files belong to")
     if not any(kinds(name) is EntryKind.DATA for name in names):
         raise PermanentError(f"{location} holds no data: there is no file and no folder that readers see")
 

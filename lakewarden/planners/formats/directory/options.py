@@ -87,7 +87,7 @@ class PartitionCommitOptions(PartitionTimeOptions):
     @classmethod
     def _is_hidden(cls, name: str) -> str:
         if name[:1] not in ("_", ".") or "/" in name or "\0" in name or not name.strip("."):
-            raise ValueError(f"{shown(name)} is no name of a hidden file: write one like '_SUCCESS'")
+            raise ValueError(f"{shown(name)} is not a hidden file name: write one like '_SUCCESS'")
         if len(name.encode()) > LONGEST_NAME_BYTES:
             raise ValueError(f"{shown(name)} has more than {LONGEST_NAME_BYTES} bytes")
         return name
@@ -199,7 +199,7 @@ class DirectoryTableOptions(Settings):
     def _are_names(cls, ignored: tuple[str, ...]) -> tuple[str, ...]:
         for name in ignored:
             if not name or "/" in name or not name.strip("*?"):
-                raise ValueError(f"{shown(name)} is no name of some files: write one like '*.md5'")
+                raise ValueError(f"{shown(name)} is not a file name pattern: write one like '*.md5'")
         return ignored
 
 

@@ -66,20 +66,22 @@ def history_files(folder: str, storage: Storage) -> Sequence[HistoryFile]:
     except FileNotFoundError:
         return ()
     if _VERSION.fullmatch(version) is None:
-        raise PermanentError(f"{folder}/_version_ holds {shown(version)}, which is no number: the archive is damaged")
+        raise PermanentError(
+            f"{folder}/_version_ holds {shown(version)}, which is not a number: the archive is damaged"
+        )
     path = f"{folder}/manifest_{version}"
     try:
         listed = from_json(storage.read(path, limit=_LARGEST_MANIFEST))["files"]
         return tuple(_file(entry) for entry in listed)
     except (DamagedError, *MALFORMED) as error:
-        raise PermanentError(f"{path} is no manifest of an archive: {shown(str(error))}") from error
+        raise PermanentError(f"{path} is not a manifest of an archive: {shown(str(error))}") from error
 
 
 def _file(entry: Mapping[str, Any]) -> HistoryFile:
     name, size = entry["fileName"], entry["fileLen"]
     match = _NAME.fullmatch(name)
     if match is None or not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise ValueError(f"{name} with {size} bytes is no file of an archive")
+        raise ValueError(f"{name} with {size} bytes is not a file of an archive")
     return HistoryFile(name=name, size=size, last=match[1])
 
 

@@ -77,9 +77,7 @@ def unknown_names(level: Level) -> Iterator[Problem]:
     for at, name in templates_in(level.patch):
         if name not in NAMES:
             allowed = ", ".join(f"{{{NAME}}}" for NAME in NAMES)
-            yield Problem(
-                at=(*level.at, *at), sentence=f"{shown(f'{{{name}}}')} is no name of a table: write {allowed}"
-            )
+            yield Problem(at=(*level.at, *at), sentence=f"{shown(f'{{{name}}}')} is not a placeholder: write {allowed}")
 
 
 def _says(key: str, patch: Patch) -> bool:

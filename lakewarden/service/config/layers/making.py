@@ -157,7 +157,7 @@ class _Work:
         if mode is not Mode.OBSERVE and not care.services:
             origin = merge.sources.get("mode", SettingOrigin(level="table"))
             at = (*merge.levels.get(origin.level, self._at), "services")
-            self._problem(at, f"there are none: mode is {mode}, and nothing will ever run", Weight.WARNING)
+            self._problem(at, f"is empty: mode is {mode}, and nothing will ever run", Weight.WARNING)
         if profile is None:
             return None
         made = Table(
@@ -234,7 +234,7 @@ class _Work:
                 self._no_profile(entry.to, (*at, "to"))
             for word in entry.formats:
                 if word not in FORMATS and word != self._format.name:
-                    self._problem((*at, "formats"), f"{shown(word)} is no format: it is one of {', '.join(FORMATS)}")
+                    self._problem((*at, "formats"), f"{shown(word)} is not a format: use one of {', '.join(FORMATS)}")
 
     def _unfit(self, care: CareSettings, merge: Resolved) -> Mapping[Service, str]:
         """Return the services of levels for many tables that the format does not have."""

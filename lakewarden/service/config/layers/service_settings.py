@@ -29,7 +29,7 @@ def parse_trigger(value: Any) -> Trigger:
         raise ValueError(f"a trigger is one of {', '.join(_WORDS)}, as in {{num_commits: 5}}")
     ((word, argument),) = value.items()
     if word not in _WORDS:
-        raise ValueError(f"{shown(word)} is no trigger: it is one of {', '.join(_WORDS)}")
+        raise ValueError(f"{shown(word)} is not a trigger: use one of {', '.join(_WORDS)}")
     try:
         return _WORDS[word](argument)
     except ValueError as wrong:
@@ -73,13 +73,13 @@ def _hour(value: Any) -> time:
     try:
         return time.fromisoformat(text)
     except (TypeError, ValueError) as wrong:
-        raise ValueError(f"{shown(value)} is no time of day, as '22:00' is") from wrong
+        raise ValueError(f"{shown(value)} is not a time of day, such as '22:00'") from wrong
 
 
 def _weekday(value: Any) -> Weekday:
     if isinstance(value, str) and value.upper() in Weekday.__members__:
         return Weekday[value.upper()]
-    raise ValueError(f"{shown(value)} is no day: it is one of {', '.join(day.name.lower() for day in Weekday)}")
+    raise ValueError(f"{shown(value)} is not a day: use one of {', '.join(day.name.lower() for day in Weekday)}")
 
 
 class WindowSettings(Settings):

@@ -90,7 +90,7 @@ def add_explain(app: FastAPI, plane: ControlPlane, clock: Clock, writers: Writer
         """Return the options that a writer of the table must set. 409 if the settings of the table leave one open."""
         status = registered(plane, table)
         if engine not in engines:
-            raise HTTPException(422, f"{engine!r} is no engine: it is one of {', '.join(engines)}")
+            raise HTTPException(422, f"{engine!r} is not an engine: use one of {', '.join(engines)}")
         writer = engine_of(status.table, writers.formats[status.table.format], engine)
         runs = plane.runs(table=status.table.id, states=(RunState.SUCCEEDED,), limit=_RUNS_LOOKED_AT)
         return writers.of(status.table, runs, writer)

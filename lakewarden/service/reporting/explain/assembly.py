@@ -162,7 +162,11 @@ def _source(table: Table, key: str) -> str:
 def _notes(status: TableStatus, service: Service) -> list[str]:
     of_the_format = () if status.view is None else status.view.notes.get(service, ())
     rewrite = status.rewrites.get(service)
-    of_operators = [] if rewrite is None else [f"{in_words(rewrite)}; DELETE .../services/{service}/rewrite ends it"]
+    of_operators = (
+        []
+        if rewrite is None
+        else [f"{in_words(rewrite)}; `lakewarden trigger {status.table.id} {service} --end-rewrite` withdraws it"]
+    )
     return [*of_operators, *of_the_format, *([status.smaller[service]] if service in status.smaller else [])]
 
 

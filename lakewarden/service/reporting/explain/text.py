@@ -34,7 +34,7 @@ _Lines = Iterator[tuple[str, str]]
 _SAYS = {
     "Due": "DUE",
     "NotDue": "not due",
-    "WouldRun": "WOULD RUN",
+    "WouldRun": "DUE, NOT RUN",
     "Blocked": "BLOCKED",
     "DoesNotApply": "does not apply",
 }
@@ -154,7 +154,7 @@ def _service(name: str, explanation: TableExplanation) -> _Lines:
         yield "deletes", f"{service.approval.deletes}; asked {_ago(service.approval.asked_at, now)}"
     if service.retries >= _OFTEN:
         yield (
-            "STANDS STILL",
+            "STALLED",
             f"it yielded {counted(service.retries, 'time')} in a row, the last time because: {service.retry_reason}",
         )
     yield "due when", service.due_when + source("trigger")
@@ -263,7 +263,7 @@ def _active(run: ActiveRunExplanation, now: datetime) -> _Lines:
 def _ended(run: EndedRunExplanation, now: datetime) -> str:
     ago = "" if run.ended_at is None else f" {_ago(run.ended_at, now)}"
     took = "" if run.run_seconds is None else f", took {span(run.run_seconds)}"
-    return f"{run.state}{ago}{took}: {run.outcome or 'nothing else is known'} ({run.id[:_SHORT]})"
+    return f"{run.state}{ago}{took}: {run.outcome or 'no outcome recorded'} ({run.id[:_SHORT]})"
 
 
 def _ago(moment: datetime, now: datetime) -> str:

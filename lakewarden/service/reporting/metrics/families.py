@@ -122,7 +122,7 @@ LOCK_PROVED = Family(
 APPROVALS = Family(name="lakewarden_table_approvals_waiting", meaning="Deletions that wait for an approval.")
 REWRITES = Family(
     name="lakewarden_table_rewrites_of_all_files",
-    meaning="Rewrites of all files that were asked for and have not ended.",
+    meaning="Rewrites of all files that were requested and have not ended.",
 )
 RETRIES = Family(
     name="lakewarden_table_retries",

@@ -26,7 +26,7 @@ _SQLITE_TEMPORARY = {
     sqlite3.SQLITE_READONLY: "it is read-only: let the daemon write the file and its folder",
     sqlite3.SQLITE_CANTOPEN: "its file cannot be opened",
     sqlite3.SQLITE_IOERR: "its disk reports an error",
-    sqlite3.SQLITE_PROTOCOL: "its lock cannot be had",
+    sqlite3.SQLITE_PROTOCOL: "its lock cannot be acquired",
     sqlite3.SQLITE_NOMEM: "there is no memory left",
     sqlite3.SQLITE_INTERRUPT: "it was interrupted",
 }

@@ -81,7 +81,7 @@ def test_the_pointer_is_what_was_committed(metastore: str, tmp_path: Path) -> No
         plain.tableName, plain.parameters = "plain", {"EXTERNAL": "TRUE"}
         client.create_table(plain)
 
-    with pytest.raises(PermanentError, match=r"sales\.plain of the catalog hive is no Iceberg table"):
+    with pytest.raises(PermanentError, match=r"sales\.plain of the catalog hive is not an Iceberg table"):
         asker.where("sales.plain")
     with pytest.raises(PermanentError, match=r"the catalog hive has no table sales\.returns"):
         asker.where("sales.returns")

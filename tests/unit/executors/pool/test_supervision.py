@@ -194,10 +194,10 @@ def _worn(*samples: tuple[int, int], hours: float = 0) -> str | None:
     ("samples", "hours", "reason"),
     [
         pytest.param([], 0, None, id="a fresh one"),
-        pytest.param([(0, 200), (19, 1900)], 0, None, id="warming up is no leak"),
+        pytest.param([(0, 200), (19, 1900)], 0, None, id="warming up is not a leak"),
         pytest.param([(0, 200), (20, 800), (200, 1312)], 23.9, None, id="just within its bounds"),
         pytest.param([(20, 800), (200, 1313)], 0, "its memory has grown by 513MiB since its 20th run", id="grown"),
-        pytest.param([(20, 800), (60, 1400), (61, 900)], 0, None, id="what was given back is no growth"),
+        pytest.param([(20, 800), (60, 1400), (61, 900)], 0, None, id="what was given back is not a growth"),
         pytest.param([(20, 800), (60, 700), (61, 1300)], 0, None, id="it counts from the twentieth run on"),
         pytest.param([(30, 800), (60, 1400)], 0, "its memory has grown by 600MiB since its 20th run", id="seen late"),
         pytest.param([(499, 300)], 0, None, id="one run is left"),

@@ -116,7 +116,7 @@ def test_a_jar_that_cannot_be_had_is_named_with_the_reason() -> None:
         bundles.fetch(["tiny"], lambda _: None)
     with pytest.raises(PermanentError, match=r"tiny-1\.0\.jar is not there: `\./dev setup`"):
         bundles.jars(["tiny"])
-    with pytest.raises(PermanentError, match=r"no bundle of the format 'hudi' for Spark 3\.5\.9, only of: tiny"):
+    with pytest.raises(PermanentError, match=r"no jar bundle of the format 'hudi' for Spark 3\.5\.9, only of: tiny"):
         bundles.fetch(["hudi"])
 
 

@@ -158,7 +158,7 @@ def test_an_owner_whose_epoch_is_not_higher_is_found_in_the_store(epoch: int) ->
 @pytest.mark.parametrize(
     "run",
     [
-        pytest.param(stored("r8", 5, state="UNKNOWN", instant=None, ended=False), id="UNKNOWN is no ending"),
+        pytest.param(stored("r8", 5, state="UNKNOWN", instant=None, ended=False), id="UNKNOWN is not an ending"),
         pytest.param(stored("r8", 5, instant="99"), id="a success of which the timeline knows nothing"),
         pytest.param(stored("r8", 5), id="two successes on one instant"),
         pytest.param(stored("r2", 2, state="FAILED"), id="no success on a completed instant"),

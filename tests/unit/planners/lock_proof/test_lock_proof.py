@@ -84,7 +84,7 @@ def test_a_commit_while_the_lock_was_not_taken_is_a_commit_without_it() -> None:
     blocked = unproved(found, seen(*commits, before=counted(4)))
     assert blocked is not None
     assert LOCK in blocked.reason
-    assert "commit 00000004 was made while no writer took it" in blocked.reason
+    assert "commit 00000004 was made without it" in blocked.reason
     assert "writer-options" in (blocked.remedy or "")
 
 

@@ -75,7 +75,7 @@ def test_answers_arrive_as_they_were_sent(tmp_path: Path) -> None:
         pytest.param(lambda path: pickle.dumps(_Calls(io.FileIO, path, "w")), id="a type that acts"),
         pytest.param(lambda path: by_name("lakewarden.planners.reading.frames", "io.FileIO", path), id="a dotted name"),
         pytest.param(lambda path: by_name("lakewarden.planners.model.view", "datetime", path), id="what it imports"),
-        pytest.param(lambda path: pickle.dumps(_Calls(LocalStorage)), id="a type of ours that is no value"),
+        pytest.param(lambda path: pickle.dumps(_Calls(LocalStorage)), id="a type of ours that is not a value"),
         pytest.param(lambda path: pickle.dumps(_Calls(socket.socket)), id="a socket"),
         pytest.param(lambda path: by_name("lakewarden.planners.reading.__main__", "serve", path), id="a module"),
         pytest.param(lambda path: b"\x80\x04", id="half a pickle"),
@@ -86,7 +86,7 @@ def test_nothing_but_values_is_taken(tmp_path: Path, sent: Callable[[str], bytes
     """No function is called, no file is opened, no module is imported."""
     victim = tmp_path / "victim"
     victim.write_text("kept")
-    with pytest.raises(UnknownError, match="no answer"):
+    with pytest.raises(UnknownError, match="not an answer"):
         checked(sent(str(victim)))
     assert victim.read_text() == "kept"
 

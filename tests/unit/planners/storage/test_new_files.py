@@ -180,7 +180,7 @@ def test_no_folder_is_made_and_no_link_followed(tmp_path: Path) -> None:
         LocalEmptyFiles().renew(str(tmp_path / "_SUCCESS"))
     assert not (tmp_path / "elsewhere").exists()
     os.mkfifo(tmp_path / "_PIPE")
-    with pytest.raises(PermanentError, match="is no file"):
+    with pytest.raises(PermanentError, match="is not a file"):
         LocalEmptyFiles().renew(str(tmp_path / "_PIPE"))
 
 

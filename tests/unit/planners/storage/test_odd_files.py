@@ -70,7 +70,7 @@ def test_what_can_be_no_name_is_an_error_of_its_file(tmp_path: Path, name: str) 
 def test_what_is_no_folder_is_not_an_empty_one(tmp_path: Path, make: Callable[[Path], None]) -> None:
     """A timeline that cannot be listed would look new."""
     make(tmp_path / "odd")
-    with pytest.raises(PermanentError, match="is no folder"):
+    with pytest.raises(PermanentError, match="is not a folder"):
         STORAGE.listing(str(tmp_path / "odd"))
     for missing in (tmp_path / "none", tmp_path / "odd" / "none"):
         with pytest.raises(FileNotFoundError):

@@ -204,9 +204,9 @@ def test_a_bucket_is_named_in_the_host_name_where_it_can_be(
         ({"nonsense": "1"}, "nonsense"),
         ({"client_options": {"nonsense": "1"}}, "nonsense"),
         ({"client_options": {"timeout": 5}}, "not an instance"),
-        ({"aws_secret_access_key": "sesame"}, "aws_secret_access_key: say it by the settings"),
-        ({"endpoint": "http://elsewhere"}, "endpoint: say it by the settings"),
-        ({"retry_config": {"max_retries": 100}}, "retry_config: say it by the settings"),
+        ({"aws_secret_access_key": "sesame"}, "aws_secret_access_key: use the settings"),
+        ({"endpoint": "http://elsewhere"}, "endpoint: use the settings"),
+        ({"retry_config": {"max_retries": 100}}, "retry_config: use the settings"),
     ],
 )
 def test_options_that_the_client_does_not_know_are_refused_at_once(options: dict[str, Any], message: str) -> None:

@@ -65,7 +65,7 @@ def test_no_file_is_replaced_by_a_backup(config: Path, tmp_path: Path) -> None:
     """It might be the last good one."""
     (tmp_path / "copy.db").write_text("the last good one")
 
-    with pytest.raises(PermanentError, match="is there already"):
+    with pytest.raises(PermanentError, match="already exists"):
         back_up(tmp_path / "copy.db", config=config, out=io.StringIO())
 
     assert (tmp_path / "copy.db").read_text() == "the last good one"
@@ -100,9 +100,9 @@ def _damaged(file: Path) -> None:
     ("spoil", "said"),
     [
         (_newer, "written by a newer Lakewarden"),
-        (_damaged, "damaged|no store"),
-        (lambda file: file.write_text("no database"), "no store"),
-        (lambda file: file.write_bytes(b""), "no store"),
+        (_damaged, "damaged|not a store"),
+        (lambda file: file.write_text("no database"), "not a store"),
+        (lambda file: file.write_bytes(b""), "not a store"),
         (Path.unlink, "there is no store"),
     ],
     ids=["newer", "damaged", "no database", "empty", "gone"],

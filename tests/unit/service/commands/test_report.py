@@ -112,7 +112,7 @@ def test_what_blocks_is_told_first_and_is_blocked_although_nothing_is_due(report
     assert {one["is_due"] for one in hudi} == {True, False}
     out = io.StringIO()
     Console(file=out, width=180).print(text_of(report, most=0))
-    assert 0 < out.getvalue().index("no lock is named") < out.getvalue().index("fewer files")
+    assert 0 < out.getvalue().index("no lock is configured") < out.getvalue().index("fewer files")
     text = " ".join(out.getvalue().split())
     assert f"{len(document['tables'])} tables read, 1 could not be read." in text
     assert all(re.search(rf"{re.escape(Path(one['location']).name)}\s", text) for one in document["tables"])
@@ -210,7 +210,7 @@ def test_a_directory_is_read_when_its_format_is_named(tmp_path: Path) -> None:
     ("place", "said"),
     [
         ("catalog://nowhere", "--config"),
-        ("http://", "is no catalog"),
+        ("http://", "is not a catalog"),
         ("/*", "whole file system"),
     ],
 )

@@ -95,7 +95,7 @@ def test_an_address_of_zookeeper_without_a_port_has_that_of_zookeeper(url: str, 
         ("zookeeper.url=zk1:2181/root", "the options of the writers are left out. policies.hudi.options.lock.url"),
         ("zookeeper.port=2181", "without hoodie.write.lock.zookeeper.url"),
         ("provider=org.apache.hudi.client.transaction.lock.InProcessLockProvider", "only clients of one JVM"),
-        ("provider=com.example.OurOwn", "OurOwn is no provider that Lakewarden knows"),
+        ("provider=com.example.OurOwn", "OurOwn is not a provider that Lakewarden knows"),
     ],
 )
 def test_a_lock_that_is_left_out_is_a_comment(properties: str, remark: str) -> None:

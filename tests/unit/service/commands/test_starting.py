@@ -129,7 +129,7 @@ def test_a_file_that_is_there_is_not_replaced(lake: Path, capsys: pytest.Capture
     file = lake / "lakewarden.yaml"
     file.write_text("tables: []\n")
     assert main(["init", str(lake), "--output", str(file)]) == Code.USAGE
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert file.read_text() == "tables: []\n"
 
 
@@ -163,7 +163,7 @@ def test_a_catalog_that_does_not_answer_is_not_an_empty_lake(capsys: pytest.Capt
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("does not answer") == 1
-    assert "no table is at" not in said.err
+    assert "no table found at" not in said.err
 
 
 def test_one_file_is_written_for_paths_and_catalogs(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +171,7 @@ def test_one_file_is_written_for_paths_and_catalogs(lake: Path, capsys: pytest.C
     one, two = (f"jdbc:sqlite:{_catalog_in(lake / f'{number}.db')}?warehouse={lake}" for number in (1, 2))
     file = lake / "lakewarden.yaml"
     assert main(["init", f"{lake}/hudi", f"{one}&name=lake", f"{two}&name=lake"]) == Code.USAGE
-    assert "two catalogs have one name" in capsys.readouterr().err
+    assert "two catalogs have the same name" in capsys.readouterr().err
     assert main(["init", f"{lake}/hudi", f"{one}&name=lake", "--output", str(file)]) == Code.DONE
     assert main(["check-config", str(file)]) == Code.DONE, capsys.readouterr().out
     assert [one.pattern.match for one in load(file).discover] == [f"{lake}/hudi/*/", "catalog://lake/*"]

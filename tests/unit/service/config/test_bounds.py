@@ -82,13 +82,19 @@ def test_every_default_lies_within_its_bounds() -> None:
         (f"daemon: {{drain: {'9' * 5000}h}}", "daemon.drain: 999"),
         ("daemon: {lease: 9s}", "daemon.lease: 9s is too low: write 10s to 1h"),
         ("api: {port: 99999}", "api.port: 99999 is too high: write 1 to 65535"),
-        ("api: {port: true}", "api.port: true is no number: write 1 to 65535"),
+        ("api: {port: true}", "api.port: true is not a number: write 1 to 65535"),
         ("defaults: {budget: {percent: .nan}}", "defaults.budget.percent: "),
         ("defaults: {budget: {percent: .inf}}", "defaults.budget.percent: "),
         (f"defaults: {{budget: {{files: {'9' * 400}}}}}", "defaults.budget.files: "),
-        ("spark: {default: {memory: 0m}}", "spark.default.memory: '0m' is no heap that a session can work with: write"),
-        ("spark: {default: {memory: 9999999g}}", "spark.default.memory: '9999999g' is no heap"),
-        ("spark: {default: {hung_after: 1s}}", "spark.default: hung_after: 1s kills a worker before it is heard twice"),
+        (
+            "spark: {default: {memory: 0m}}",
+            "spark.default.memory: '0m' is not a heap that a session can work with: write",
+        ),
+        ("spark: {default: {memory: 9999999g}}", "spark.default.memory: '9999999g' is not a heap"),
+        (
+            "spark: {default: {hung_after: 1s}}",
+            "spark.default: hung_after: 1s kills a worker before it can report twice",
+        ),
         ("storage: [{prefix: 's3://', timeout: 0s}]", "storage[0].timeout: 0s is too low: write 100ms to 10m"),
     ],
 )

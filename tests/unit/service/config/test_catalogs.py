@@ -82,7 +82,7 @@ def test_a_catalog_of_another_format_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("lake: {format: iceburg}", "lake.format: 'iceburg' is no format: it is one of hudi, iceberg"),
+        ("lake: {format: iceburg}", "lake.format: 'iceburg' is not a format: use one of hudi, iceberg"),
         ("lake: {format: hudi}", "lake: needs a key type"),
         ("lake: {format: hudi, type: paths, path: 'lake/*'}", "lake.path: 'lake/*' must begin with a place"),
         ("lake: {type: hadoop}", "lake.format: is missing"),
@@ -90,13 +90,16 @@ def test_a_catalog_of_another_format_is_refused(tmp_path: Path) -> None:
         ("lake: {format: iceberg, type: glue}", "lake: type: must be hadoop, jdbc"),
         (
             "lake: {format: iceberg, type: hadoop, warehouse: /x, timeuot: 3s}",
-            "lake.timeuot: there is no such key",
+            "lake.timeuot: unknown key",
         ),
-        ("lake: {format: iceberg, type: hadoop, warehouse: /x, timeout: 3}", "lake.timeout: 3 is no duration: write"),
+        (
+            "lake: {format: iceberg, type: hadoop, warehouse: /x, timeout: 3}",
+            "lake.timeout: 3 is not a duration: write",
+        ),
         ("lake: {format: iceberg, type: jdbc, uri: 'postgresql://h/d', warehouse: /x}", "lake.uri: 'postgresql://h/d'"),
         (
             "lake: {format: iceberg, type: rest, uri: 'http://h', token: hunter2}",
-            "lake.token: a secret does not stand in the configuration",
+            "lake.token: a secret must not be in the configuration",
         ),
         ("'a b': {format: iceberg, type: hadoop, warehouse: /x}", "a b: 'a b' does not have the form"),
     ],
@@ -122,7 +125,7 @@ def test_the_name_of_sparks_own_catalog_is_refused(tmp_path: Path) -> None:
         ("match: 'catalog://lak/*'", "match: there is no catalog 'lak' under catalogs; there is lake"),
         ("match: 'catalog://lake/*', services: {ttl: }", "services.ttl: ttl is not supported on iceberg"),
         ("match: 'catalog://lake/*', spark: big", "spark: there is no spark profile 'big'; there is default"),
-        ("match: 'catalog://lake/*', every: 10", "every: 10 is no duration: write a"),
+        ("match: 'catalog://lake/*', every: 10", "every: 10 is not a duration: write a"),
     ],
 )
 def test_wrong_care_for_what_is_found_is_refused_at_the_start(tmp_path: Path, written: str, problem: str) -> None:

@@ -174,7 +174,7 @@ def test_a_catalogs_own_settings_do_not_stand_among_its_properties(tmp_path: Pat
 
     (error,) = _found(tmp_path, f"catalogs: {{c: {catalog}}}", Weight.ERROR)
 
-    assert error == "catalogs.c.properties: token is no property here: say it as token beside properties"
+    assert error == "catalogs.c.properties: token is not a property here: set token beside properties"
 
 
 _ON_A_CLUSTER = "master: 'spark://m:7077'"
@@ -184,10 +184,10 @@ _LATE = "spark.default.conf: its executors go on for 50s without an answer of th
 @pytest.mark.parametrize(
     ("profile", "problem"),
     [
-        ("formats: [hudy]", "spark.default.formats[0]: 'hudy' is no format"),
+        ("formats: [hudy]", "spark.default.formats[0]: 'hudy' is not a format"),
         ("master: 'local[x'", "spark.default.master"),
         ("master_ui: 'http://m:8080'", "spark.default: master_ui is for a standalone master"),
-        (f"{_ON_A_CLUSTER}, master_ui: 'm:8080'", "spark.default.master_ui: 'm:8080' is no address"),
+        (f"{_ON_A_CLUSTER}, master_ui: 'm:8080'", "spark.default.master_ui: 'm:8080' is not an address"),
         (
             f"{_ON_A_CLUSTER}, conf: {{spark.executor.heartbeatInterval: soon}}",
             "spark.default: spark.executor.heartbeat",
@@ -209,8 +209,8 @@ def test_a_profile_that_could_not_start_is_refused(tmp_path: Path, profile: str,
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("tables: []", "tables: there are none: no table is served"),
-        ("tables:", "tables: there are none: no table is served"),
+        ("tables: []", "tables: is empty: no table is served"),
+        ("tables:", "tables: is empty: no table is served"),
         (
             "tables: [{id: a, format: hudi, path: s3://b/a, mode: act, services: {clean: {}}}]",
             "tables[0].options.lock: is missing, and mode is act: nothing runs beside live writers without a lock",
@@ -227,7 +227,7 @@ def test_a_profile_that_could_not_start_is_refused(tmp_path: Path, profile: str,
         ),
         (
             "tables: [{id: a, format: hudi, path: s3://b/a, mode: plan}]",
-            "tables[0].services: there are none: mode is plan, and nothing will ever run",
+            "tables[0].services: is empty: mode is plan, and nothing will ever run",
         ),
         ("tables: [{id: a, format: hudi, path: /no/where}]", "tables[0].path: there is nothing at /no/where yet"),
         (
@@ -308,7 +308,7 @@ def test_a_data_folder_that_cannot_be_made_is_an_error_for_who_serves(tmp_path: 
 
     (error,) = _examined(tmp_path, text, to_serve=True).of(Weight.ERROR)
 
-    assert f"lakewarden.yaml:1: daemon.data_dir: cannot be used: {tmp_path}/file is no folder" in error
+    assert f"lakewarden.yaml:1: daemon.data_dir: cannot be used: {tmp_path}/file is not a folder" in error
     assert _examined(tmp_path, text).config is not None
 
 
@@ -429,7 +429,7 @@ def test_on_a_loopback_address_authentication_may_be_left_out(tmp_path: Path, ho
 def test_keys_that_are_not_asked_for_are_a_warning(tmp_path: Path) -> None:
     """A person may believe that they protect something."""
     text = "access: {keys: [{name: a, role: hook, key: {env: PATH}}]}\ntables: []"
-    assert "access.keys: access.authentication is none: no key is asked for" in _found(tmp_path, text, Weight.WARNING)
+    assert "access.keys: access.authentication is none: no key is required" in _found(tmp_path, text, Weight.WARNING)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_hudis_names_of_strategies_stand_for_what_they_compose(tmp_path: Path, w
     ("written", "problem"),
     [
         ("NUM_COMMIT", "a trigger is one of num_commits, "),
-        ("{NUM_COMMITS: many}", "NUM_COMMITS: 'many' is no number"),
+        ("{NUM_COMMITS: many}", "NUM_COMMITS: 'many' is not a number"),
         ("{NUM_AND_TIME: 5}", "NUM_AND_TIME: needs num_commits and time_elapsed, as in {num_commits: 5"),
         ("{NUM_OR_TIME: {commits: 5}}", "NUM_OR_TIME: needs num_commits and time_elapsed"),
         ("{log_bytes: 0B}", "log_bytes: 0B is too low: write 1B to 1024TiB"),
@@ -181,11 +181,11 @@ def test_a_window_has_days_and_a_zone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ('start: "25:00", end: "06:00"', "window.start: '25:00' is no time of day, as '22:00' is"),
+        ('start: "25:00", end: "06:00"', "window.start: '25:00' is not a time of day, such as '22:00'"),
         ('start: "06:00", end: "06:00"', "start: and end: are both 06:00"),
-        ('start: "05:00", end: "06:00", days: [someday]', "'someday' is no day: it is one of mon, tue"),
+        ('start: "05:00", end: "06:00", days: [someday]', "'someday' is not a day: use one of mon, tue"),
         ('start: "05:00", end: "06:00", days: []', "window.days: "),
-        ('start: "05:00", end: "06:00", timezone: Mars', "window.timezone: 'Mars' is not a time zone"),
+        ('start: "05:00", end: "06:00", timezone: Mars', "window.timezone: 'Mars' is not an IANA time zone"),
         ('start: "05:00"', "window.end: is missing"),
     ],
 )
@@ -258,5 +258,5 @@ def test_the_fake_format_is_none_of_a_production_configuration(tmp_path: Path) -
     file.write_text("tables: [{id: a, format: fake, path: /x}]")
 
     assert load(file, formats=TEST_FORMATS).tables
-    with pytest.raises(PermanentError, match=r"'fake' is no format: it is one of hudi, iceberg, paimon, directory$"):
+    with pytest.raises(PermanentError, match=r"'fake' is not a format: use one of hudi, iceberg, paimon, directory$"):
         load(file)

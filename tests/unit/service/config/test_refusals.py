@@ -31,29 +31,35 @@ def _problems(folder: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("daemon: {drian: 10s}", "daemon.drian: there is no such key; did you mean drain?"),
-        ("tables: [{id: a, format: hudi, path: /x/..}]", "tables[0].path: is the whole file system, which is no table"),
-        ("defaults: {poll: \u0665s}", "defaults.poll: '\u0665s' is no duration"),
+        ("daemon: {drian: 10s}", "daemon.drian: unknown key; did you mean drain?"),
+        ("tables: [{id: a, format: hudi, path: /x/..}]", "tables[0].path: is the whole file system, not a table"),
+        ("defaults: {poll: \u0665s}", "defaults.poll: '\u0665s' is not a duration"),
         (
             "storage: [{prefix: 's3://b', hadoop: {fs.s3a.bucket.b.secret.key: x}}]",
-            "storage[0].hadoop: fs.s3a.bucket.b.secret.key is for Spark alone: say it as secret_key",
+            "storage[0].hadoop: fs.s3a.bucket.b.secret.key is for Spark alone: set secret_key",
         ),
         (
             "storage: [{prefix: 's3://b', hadoop: {fs.s3a.endpoint: x}}]",
-            "storage[0].hadoop: fs.s3a.endpoint is for Spark alone: say it as endpoint",
+            "storage[0].hadoop: fs.s3a.endpoint is for Spark alone: set endpoint",
         ),
         ("tables: {id: a}", "tables: needs a list: begin each entry with a dash, not keys"),
         ("spark: [{default: {}}]", "spark: needs keys below it, not a list"),
         ("daemon: drain:10s", "daemon: needs keys below it, with a space after the colon, not 'drain:10s'"),
         ("spark: {default: {workers: two}}", "spark.default.workers: needs a whole number, not 'two'"),
         ("spark: {default: {workers: 1.5}}", "spark.default.workers: needs a whole number, not 1.5"),
-        ("defaults: {poll: 10min}", "defaults.poll: '10min' is no duration: write a number and one of ms, s, m, h, d"),
-        ("defaults: {Poll: 10s}", "defaults.Poll: there is no such key; did you mean poll?"),
-        ("spark: {default: {memory: 4GB}}", "spark.default.memory: '4GB' is no heap that a session can work with"),
+        (
+            "defaults: {poll: 10min}",
+            "defaults.poll: '10min' is not a duration: write a number and one of ms, s, m, h, d",
+        ),
+        ("defaults: {Poll: 10s}", "defaults.Poll: unknown key; did you mean poll?"),
+        ("spark: {default: {memory: 4GB}}", "spark.default.memory: '4GB' is not a heap that a session can work with"),
         ("spark: {../../x: {}}", "spark.../../x: '../../x' does not have the form"),
         ('spark: {"\\e[31mred": {}}', r"spark.'\x1b[31mred': '\x1b[31mred' does not have the form"),
-        ("tabels: []", "tabels: there is no such key; did you mean tables?"),
-        ("daemon: {drain: 10}", "daemon.drain: 10 is no duration: write a number and one of ms, s, m, h, d, as in 10s"),
+        ("tabels: []", "tabels: unknown key; did you mean tables?"),
+        (
+            "daemon: {drain: 10}",
+            "daemon.drain: 10 is not a duration: write a number and one of ms, s, m, h, d, as in 10s",
+        ),
         ("daemon: {lease: 9s}", "daemon.lease: 9s is too low: write 10s to 1h"),
         ("database: {url: /var/lib/db}", "database.url: a database is named in the form postgresql://user@host:5432/"),
         (
@@ -63,13 +69,13 @@ def _problems(folder: Path, text: str) -> list[str]:
         ("database: {url: 'postgresql://db'}", "database.url: a database is named in the form postgresql://user@host"),
         ("database: {url: 'postgresql://db:x/y'}", "database.url: a database is named in the form postgresql://user@h"),
         ("database: {password: {env: P}}", "database: a SQLite file has no password: give a url too"),
-        ("database: {url: 'postgresql://db/x', password: hunter2}", "database.password: a secret does not stand in"),
-        ("defaults: {poll: 10 sec}", "defaults.poll: '10 sec' is no duration: write a"),
+        ("database: {url: 'postgresql://db/x', password: hunter2}", "database.password: a secret must not be in"),
+        ("defaults: {poll: 10 sec}", "defaults.poll: '10 sec' is not a duration: write a"),
         ("defaults: {mode: act!}", "defaults.mode: must be observe, plan or act, not 'act!'; did you mean act?"),
         ("api: {port: 99999}", "api.port: 99999 is too high: write 1 to 65535"),
         ("api: {port: 8081}", "api.port: 8081 is the management.port too"),
         ("management: {port: 8080}", "management.port: 8080 is the api.port too"),
-        ("spark: {default: {timezone: UCT+1}}", "spark.default.timezone: 'UCT+1' is not a time zone"),
+        ("spark: {default: {timezone: UCT+1}}", "spark.default.timezone: 'UCT+1' is not an IANA time zone"),
         (
             "spark: {default: {conf: {spark.master: yarn}}}",
             "spark.default.conf: spark.master is set by Lakewarden itself: use master",
@@ -77,7 +83,7 @@ def _problems(folder: Path, text: str) -> list[str]:
         ("tables: [{id: a b, format: hudi, path: /x}]", "tables[0].id: 'a b' does not have the form"),
         ("tables: [{id: a, format: hudi}]", "tables[0].path: is missing"),
         ("tables: [{id: a, format: hudi, path: x}]", "tables[0].path: 'x' is not absolute"),
-        ("tables: [{id: a, format: hudy, path: /x}]", "tables[0].format: 'hudy' is no format: it is one of hudi"),
+        ("tables: [{id: a, format: hudy, path: /x}]", "tables[0].format: 'hudy' is not a format: use one of hudi"),
         ("tables: [{id: a, format: hudi, path: /x, spark: big}]", "tables[0].spark: there is no spark profile 'big'"),
     ],
 )
@@ -116,14 +122,14 @@ def test_a_password_in_the_databases_url_is_refused_and_not_repeated(tmp_path: P
             "orphans: {}",
             "services.orphans: orphans is not supported on hudi; supported are compaction, log_comp",
         ),
-        ("clean: {triger: {}}", "services.clean.triger: there is no such key; did you mean trigger?"),
-        ("clean: {trigger: {num_commit: 1}}", "services.clean.trigger: 'num_commit' is no trigger: it is one of"),
+        ("clean: {triger: {}}", "services.clean.triger: unknown key; did you mean trigger?"),
+        ("clean: {trigger: {num_commit: 1}}", "services.clean.trigger: 'num_commit' is not a trigger: use one of"),
         ("clean: {trigger: {num_commits: 0}}", "services.clean.trigger: num_commits: 0 is too low: write 1"),
-        ("clean: {trigger: {num_commits: true}}", "services.clean.trigger: num_commits: true is no number"),
+        ("clean: {trigger: {num_commits: true}}", "services.clean.trigger: num_commits: true is not a number"),
         ("clean: {trigger: {all_of: []}}", "services.clean.trigger: all_of: needs a list of triggers"),
         ("clean: {trigger: {num_commits: 1, time_elapsed: 1h}}", "services.clean.trigger: a trigger is one of"),
-        ("clean: {trigger: {time_elapsed: 60}}", "services.clean.trigger: time_elapsed: 60 is no duration: write a"),
-        ("clean: {options: {commits_retaned: 1}}", "services.clean.options.commits_retaned: there is no such key; did"),
+        ("clean: {trigger: {time_elapsed: 60}}", "services.clean.trigger: time_elapsed: 60 is not a duration: write a"),
+        ("clean: {options: {commits_retaned: 1}}", "services.clean.options.commits_retaned: unknown key; did"),
         (
             "clustering: {options: {partition_regex: '('}}",
             "services.clustering.options.partition_regex: '(' is no",
@@ -132,7 +138,7 @@ def test_a_password_in_the_databases_url_is_refused_and_not_repeated(tmp_path: P
             "clustering: {options: {small_file_limit: 1GiB}}",
             "services.clustering.options: small_file_limit: 1GiB must",
         ),
-        ("clean: {options: {hours_retained: 3}}", "services.clean.options: hours_retained: 3 says nothing under"),
+        ("clean: {options: {hours_retained: 3}}", "services.clean.options: hours_retained: 3 has no effect under"),
     ],
 )
 def test_a_wrong_policy_is_named_by_the_path_of_its_key(tmp_path: Path, written: str, problem: str) -> None:
@@ -150,13 +156,13 @@ def test_a_wrong_policy_is_named_by_the_path_of_its_key(tmp_path: Path, written:
             "{lock: {provider: zookeeper, url: zk, base_path: /h, lock_key: a}}",
             "options.lock.url: 'zk' does not have the form of zk1",
         ),
-        ("{lock: {provider: filesystem, lock_key: a}}", "options.lock.lock_key: there is no such key"),
+        ("{lock: {provider: filesystem, lock_key: a}}", "options.lock.lock_key: unknown key"),
         (
             "{lock: {provider: zookeeper, url: 'zk:1', base_path: /h, lock_key: a, port: 1}}",
-            "options.lock.port: there is no such key; it may be base_path, lock_key, provider, url",
+            "options.lock.port: unknown key; it may be base_path, lock_key, provider, url",
         ),
-        ("{conf: {a: true}}", 'options.conf.a: needs quotes to be a text: "true"'),
-        ("{writers: none, lok: {}}", "options.lok: there is no such key; did you mean lock?"),
+        ("{conf: {a: true}}", 'options.conf.a: needs quotes to be text: "true"'),
+        ("{writers: none, lok: {}}", "options.lok: unknown key; did you mean lock?"),
     ],
 )
 def test_wrong_options_are_named_without_the_inner_names_of_unions(tmp_path: Path, written: str, problem: str) -> None:
@@ -198,7 +204,7 @@ def test_a_service_by_the_name_of_another_tool_is_told_ours(tmp_path: Path, thei
     ],
 )
 def test_a_key_at_a_wrong_place_is_told_where_it_belongs(tmp_path: Path, written: str, at: str, home: str) -> None:
-    assert _problems(tmp_path, written) == [f"{at}: there is no such key here: it belongs {home}"]
+    assert _problems(tmp_path, written) == [f"{at}: unknown key here: it belongs {home}"]
 
 
 @pytest.mark.parametrize(
@@ -252,8 +258,8 @@ def test_contradictions_name_both_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("tables: []\ntables: []", "2: tables: stands here a second time; the first is on line 1"),
-        ("api:\n  port: 1\n  host: a\n  port: 2", "4: api.port: stands here a second time; the first is on line 2"),
+        ("tables: []\ntables: []", "2: tables: appears a second time; the first is on line 1"),
+        ("api:\n  port: 1\n  host: a\n  port: 2", "4: api.port: appears a second time; the first is on line 2"),
         ("a: &x [1]\nb: *x", "2: aliases (*name) are not read: write what tables share as a policy under policies"),
         ("a: &x {b: 1}\nc: {<<: *x}", "2: aliases (*name) are not read"),
         ("a: &x [*x]", "1: aliases (*name) are not read"),
@@ -261,16 +267,16 @@ def test_contradictions_name_both_keys(tmp_path: Path) -> None:
         ("[" * 100_000, "1: nested more than"),
         ("tables: !!python/object:os.system x", "1: the tag 'tag:yaml.org,2002:python/object:os.system' is not read"),
         ("tables: !secret x", "1: the tag '!secret' is not read: write a plain value"),
-        ("a: 1\ntables: [", "2: no valid YAML: did not find expected node content"),
-        ("daemon:\n\tdrain: 10s", "2: no valid YAML: found character that cannot start any token: indent with spaces"),
-        ("tables:\n  - id: a\n   format: b", "3: no valid YAML: did not find expected '-' indicator: check the ind"),
-        ("a: b: c", "1: no valid YAML: mapping values are not allowed in this context: a colon too many"),
+        ("a: 1\ntables: [", "2: not valid YAML: did not find expected node content"),
+        ("daemon:\n\tdrain: 10s", "2: not valid YAML: found character that cannot start any token: indent with spaces"),
+        ("tables:\n  - id: a\n   format: b", "3: not valid YAML: did not find expected '-' indicator: check the ind"),
+        ("a: b: c", "1: not valid YAML: mapping values are not allowed in this context: a colon too many"),
         ("- a\n- b", "1: must hold a mapping with keys such as tables, not a list"),
         ("[]", "1: must hold a mapping"),
         ("tables", "1: must hold a mapping with keys such as tables, not just 'tables'"),
         ("? [a]\n: b", "1: a key is a text, no list and no mapping"),
-        ("a: 1\n---\nb: 2", "2: no valid YAML: but found another document: remove the line ---"),
-        ("\x00", "1: no valid YAML: control characters are not allowed"),
+        ("a: 1\n---\nb: 2", "2: not valid YAML: but found another document: remove the line ---"),
+        ("\x00", "1: not valid YAML: control characters are not allowed"),
     ],
 )
 def test_yaml_that_would_pass_in_silence_is_refused(tmp_path: Path, text: str, problem: str) -> None:
@@ -309,7 +315,7 @@ def test_what_people_and_their_editors_write_is_read(tmp_path: Path, text: str) 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The message says which file was looked for."""
-    with pytest.raises(PermanentError, match=re.escape(f"{tmp_path}/no.yaml: there is no such configuration file")):
+    with pytest.raises(PermanentError, match=re.escape(f"{tmp_path}/no.yaml: no such configuration file")):
         load(tmp_path / "no.yaml")
 
 

@@ -179,7 +179,7 @@ def test_a_table_that_nobody_owns_can_be_looked_at_and_not_acted_on(make_served:
     assert served.api.get("/v1/tables/trips").json()["owner"] is None
     answer = served.api.post("/v1/tables/trips/services/compaction/runs")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-    assert answer.json()["detail"] == "no replica owns table trips at the moment: ask again soon"
+    assert answer.json()["detail"] == "no replica owns table trips right now: try again in a few seconds"
 
 
 def test_a_hook_for_anothers_table_is_taken(two: Two) -> None:

@@ -156,7 +156,7 @@ def test_a_plan_that_blocks_others_is_taken_up_before_anything_new_is_begun_on_i
     assert started(run("n", service=service), compaction, running=[archive]) is None
     assert started(replace(compaction, instant="20260101000000001"), left, running=[clean("k")]) == (
         "c" if service is Service.CLUSTERING else "l"
-    ), "what cannot start yet holds up nothing else that was left half-way"
+    ), "what cannot start yet holds up nothing else that was left unfinished"
 
 
 def test_a_plan_whose_pool_is_full_holds_up_nothing() -> None:

@@ -207,7 +207,7 @@ def test_a_commit_waits_for_a_clean_that_a_worker_has_taken_up(state: RunState) 
     cleaning = replace(CLEANING, state=state)
 
     assert ask(COMPACTING, Step.COMMIT, neighbours=(cleaning,)) == Wait(
-        reason="clean k1 is executing and is waited for"
+        reason="clean k1 is executing, and the commit waits for it"
     )
     permit = ask(COMPACTING, Step.COMMIT, neighbours=(cleaning,), waited=LIMITS.max_wait_to_commit)
     assert isinstance(permit, Refused)
@@ -275,7 +275,7 @@ BREAKS: dict[str, dict[str, Any]] = {
     "metadata that cannot be read": {"view": replace(VIEW, faults=("00000015.commit is cut off",))},
     "a write": {"endangered": (WRITE,)},
     "a clean": {"neighbours": (replace(CLEANING, state=RunState.COMMITTING),)},
-    "a clean that was left half-way": {"unfinished": (PLANS[1],)},
+    "a clean that was left unfinished": {"unfinished": (PLANS[1],)},
 }
 
 
@@ -329,7 +329,7 @@ def test_a_log_compaction_commits_what_it_has_rewritten_or_gives_it_up_at_once()
 def test_nothing_is_planned_or_committed_before_a_clean_that_was_left_half_way_is_finished() -> None:
     """Else a commit would overtake the clean that it should have waited for."""
     unfinished: dict[str, Any] = {"unfinished": (PLANS[1],)}
-    reason = "clean 00000030 was left half-way and is finished first"
+    reason = "clean 00000030 was left unfinished, and is finished first"
 
     assert ask(unplanned(COMPACTING), Step.PLAN, **unfinished) == Refused(reason=reason)
     assert ask(COMPACTING, Step.PLAN, **unfinished) == Refused(reason=reason)
@@ -370,7 +370,7 @@ def test_orphans_are_looked_for_and_deleted_beside_a_compaction_that_is_young_en
     assert isinstance(ask(ORPHANS, step, neighbours=(young,)), Granted)
     waits = ask(ORPHANS, step, neighbours=(young, replace(old, id=RunId("c2"))))
     assert isinstance(waits, Wait)
-    assert waits.reason.startswith("compaction c2 has been at work for more than 12h")
+    assert waits.reason.startswith("compaction c2 has been running for more than 12h")
     assert isinstance(ask(ORPHANS, step, neighbours=(old,), waited=LIMITS.max_wait_to_commit), Refused)
     assert isinstance(ask(COMPACTING, step, neighbours=(replace(ORPHANS, started_at=NOW - DAY),)), Granted)
 

@@ -67,7 +67,11 @@ def test_a_table_on_which_everything_is_good_is_proved() -> None:
     [
         (Check.LOCK, {"evidence": replace(PROVED, verdict=ProofState.UNKNOWN)}, ProofResult.NOT_PROVED),
         (Check.LOCK, {"evidence": replace(PROVED, verdict=ProofState.DISPROVED, without="9")}, ProofResult.WRONG),
-        (Check.LOCK, {"view": blocked("no lock is named that its writers share", "lock_missing")}, ProofResult.WRONG),
+        (
+            Check.LOCK,
+            {"view": blocked("no lock is configured that its writers share", "lock_missing")},
+            ProofResult.WRONG,
+        ),
         (Check.HEARTBEATS, {"beat_at": None}, ProofResult.NOT_PROVED),
         (Check.HOOK, {"hook_at": None}, ProofResult.NOT_PROVED),
         (Check.ALONE, {"foreign_services": (ANOTHER,)}, ProofResult.WRONG),

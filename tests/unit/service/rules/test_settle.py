@@ -156,7 +156,7 @@ def test_a_lost_run_without_an_instant_has_failed_and_is_asked_for_again(ending:
     settlement = settle(ending, ABSENT, OFF_TIMELINE)
 
     assert (settlement.state, settlement.consequence) == (RunState.FAILED, Consequence.STRIKE)
-    assert settlement.outcome.endswith("the timeline does not show that it completed: the next run begins anew")
+    assert settlement.outcome.endswith("the timeline does not show that it completed: the next run starts over")
 
 
 def test_a_rewrite_of_all_files_ends_with_a_plan_that_finds_none() -> None:

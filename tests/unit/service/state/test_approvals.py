@@ -232,7 +232,7 @@ def test_a_request_is_kept_with_its_first_mark_until_it_ends() -> None:
 
     assert rewrites.asked(TRIPS, Service.COMPACTION, VIEW, "2", by="bob") == first
     assert Rewrites(store=store, clock=HarnessClock()).under_way(TRIPS, VIEW) == {Service.COMPACTION: first}
-    assert in_words(first).startswith("a rewrite of all files was asked for by ada at ")
+    assert in_words(first).startswith("a rewrite of all files was requested by ada at ")
 
     assert rewrites.end(TRIPS.id, Service.COMPACTION)
     assert not rewrites.end(TRIPS.id, Service.COMPACTION)

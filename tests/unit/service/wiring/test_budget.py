@@ -15,7 +15,7 @@ from lakewarden.service.model.run import RunState
 from tests.support.daemon.daemon_harness import COMPACT, TRIPS, DaemonHarness, prepare
 
 CLEAN = {Service.CLEAN: Policy(trigger=NumCommits(at_least=1))}
-APPROVE = "approve it, which cannot be undone: lakewarden approvals approve trips clean"
+APPROVE = "approve it, which cannot be undone: `lakewarden approvals approve trips clean`"
 NOTHING = DeletionBudget(files=0)
 
 

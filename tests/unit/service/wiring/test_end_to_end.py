@@ -142,7 +142,7 @@ def test_a_clean_runs_beside_the_compaction_whose_commit_waits_for_it(tmp_path: 
     harness.for_a_while(timedelta(seconds=2))
 
     (compaction,), (clean,) = harness.runs(), harness.runs(Service.CLEAN)
-    assert harness.status.waiting() == {compaction.id: f"clean {clean.id} is executing and is waited for"}
+    assert harness.status.waiting() == {compaction.id: f"clean {clean.id} is executing, and the commit waits for it"}
     assert harness.lake.log_files == 3
 
     harness.held_pool.release()
@@ -243,7 +243,7 @@ def test_a_lost_workers_plan_is_taken_up_by_a_run_with_a_higher_epoch(tmp_path: 
     lost, heir = harness.runs()
     (compaction,) = harness.completed(Service.COMPACTION)
     assert (lost.state, heir.state) == (RunState.FAILED, RunState.SUCCEEDED)
-    assert lost.outcome == "the fake worker was killed; its instant is pending and will be taken up again"
+    assert lost.outcome == "the fake worker was killed; its plan is still pending, and the next run continues it"
     assert heir.reason == f"Lakewarden's plan {compaction.time} waits to be completed"
     assert (heir.instant, heir.epoch) == (compaction.time, 2)
     assert harness.lake.rows == 3
@@ -274,7 +274,7 @@ def test_a_worker_that_dies_before_it_has_planned_leaves_nothing(tmp_path: Path)
 
     harness.until(lambda: harness.lake.log_files == 0 and harness.at_rest())
 
-    assert harness.runs()[0].outcome == "the fake worker was killed; it left no instant behind"
+    assert harness.runs()[0].outcome == "the fake worker was killed; it left no plan behind"
     assert harness.states() == [RunState.FAILED, RunState.SUCCEEDED]
     assert len(harness.completed(Service.COMPACTION)) == 1
 

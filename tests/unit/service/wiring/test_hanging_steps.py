@@ -68,7 +68,7 @@ def test_a_step_whose_spark_tasks_end_is_not_ended_and_one_that_stands_still_is(
 
     outcome = harness.runs()[0].outcome
     assert outcome is not None
-    assert outcome.startswith("its step execute stood still for 1m, none of its Spark tasks ending; ")
+    assert outcome.startswith("its step execute made no progress for 1m: no Spark task ended; ")
 
 
 def test_a_step_that_goes_on_for_ever_is_ended(tmp_path: Path) -> None:

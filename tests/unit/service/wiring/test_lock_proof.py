@@ -97,7 +97,7 @@ def test_beside_a_writer_with_another_lock_nothing_of_ours_runs(tmp_path: Path, 
     assert verdict(harness) is ProofState.DISPROVED
     decision = harness.decision(Service.COMPACTION)
     assert isinstance(decision, Blocked)
-    assert f"the table's writers use another lock than {LOCK}, or none" in decision.reason
+    assert f"the table's writers do not all use the lock {LOCK}" in decision.reason
     assert f"{LOCK}: NOT USED by the writers" in explained(harness)
 
 
@@ -161,7 +161,7 @@ def test_a_commit_without_the_lock_in_the_middle_of_a_run_lets_it_commit_nothing
     ended = harness.store.run(run.id)
     assert ended is not None
     assert ended.state is RunState.YIELDED
-    assert "use another lock" in (ended.outcome or "")
+    assert "do not all use the lock" in (ended.outcome or "")
     assert harness.completed(Service.COMPACTION) == []
 
 

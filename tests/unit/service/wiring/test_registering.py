@@ -162,7 +162,7 @@ def test_each_act_is_in_the_audit_log_with_what_it_changed(daemon: Daemon) -> No
         ({"path": "listed/../../outside"}, "lies outside of the roots"),
         ({"policy": "none"}, "there is no policy 'none'"),
         ({"spark": "none"}, "there is no spark profile 'none'"),
-        ({"format": "none"}, "is no format"),
+        ({"format": "none"}, "is not a format"),
         ({"mode": "delete"}, "mode: must be observe, plan or act"),
         ({"match": "/lake/*"}, "match can only be set in the configuration"),
         ({"options": {"conf": {}}}, "options can only be set in the configuration"),
@@ -416,7 +416,7 @@ def test_a_bad_file_keeps_the_last_good_one(tmp_path: Path) -> None:
     refused = reloaded.reloader.reload()
 
     assert (refused.accepted, reloaded.offered) == (False, [])
-    assert refused.problems[0].startswith(f"{reloaded.file}:2: tables[0].pol: there is no such key")
+    assert refused.problems[0].startswith(f"{reloaded.file}:2: tables[0].pol: unknown key")
     assert reloaded.reloader.refusal()[1] == refused.problems[0]
 
     reloaded.write("tables: [{path: /x, format: fake}, {path: /y, format: fake}]")

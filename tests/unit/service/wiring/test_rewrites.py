@@ -114,7 +114,7 @@ def test_a_block_is_not_skipped_and_keeps_no_request(tmp_path: Path) -> None:
     harness.write(1)
     harness.answered(harness.status.commands.pause(TRIPS, reason="hands off"))
 
-    assert ask(harness) == Blocked(reason="paused: hands off", remedy="resume it")
+    assert ask(harness) == Blocked(reason="paused: hands off", remedy="resume it: `lakewarden tables resume trips`")
     assert harness.store.rows(RewriteRow) == []
 
 

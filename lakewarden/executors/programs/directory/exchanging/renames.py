@@ -92,7 +92,7 @@ def entries(folder: str) -> Mapping[str, Entry]:
         for entry in listed:
             status = entry.stat(follow_symlinks=False)
             if not stat.S_ISREG(status.st_mode):
-                raise NoFileError(f"{entry.name} in {folder} is no file")
+                raise NoFileError(f"{entry.name} in {folder} is not a file")
             files[entry.name] = entry_of(status)
     return files
 

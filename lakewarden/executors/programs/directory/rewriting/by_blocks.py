@@ -98,7 +98,7 @@ def _header_of(file: Path) -> _Header:
 
 def _header(opened: BinaryIO) -> _Header:
     if opened.read(len(MAGIC)) != MAGIC:
-        raise NotRewrittenError("it holds a file that is no Avro")
+        raise NotRewrittenError("it holds a file that is not Avro")
     metadata: dict[str, Any] = {}
     while count := _read_number(opened):
         if count < 0:  # the size of these pairs in bytes follows, which nothing needs

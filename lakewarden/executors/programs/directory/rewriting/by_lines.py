@@ -94,9 +94,9 @@ def _refuse_headers(files: Sequence[Path]) -> None:
 def _refuse_strange(line: bytes, kind: FileFormat) -> None:
     if b"\0" in line or line.startswith(_BYTE_ORDER_MARKS):
         raise NotRewrittenError(
-            "it holds a file that is no text of single bytes, or begins with a mark of its encoding"
+            "it holds a file that is not text of single bytes, or begins with a mark of its encoding"
         )
     if b"\r" in line.removesuffix(_end_of(line)):
         raise NotRewrittenError("it holds a carriage return within a line, where some readers end the line")
     if kind is FileFormat.JSON and (text := line.strip()) and not (text.startswith(b"{") and text.endswith(b"}")):
-        raise NotRewrittenError("it holds a line that is no JSON object")
+        raise NotRewrittenError("it holds a line that is not a JSON object")

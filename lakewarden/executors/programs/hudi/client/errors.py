@@ -39,7 +39,7 @@ _ADVICE = (
     (
         "No file slices found for partition",
         "a partition of the metadata table has no file: add services: {metadata_rebuild: {}} and trigger a run of it, "
-        "which makes the metadata table anew, and release this service",
+        "which rebuilds the metadata table, and release this service",
     ),
     (
         "SparkRecordMergingUtils.getCachedFieldNameToIdMapping",

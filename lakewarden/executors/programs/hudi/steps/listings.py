@@ -253,7 +253,7 @@ class ListedPartitions:
             if address is not None and canonical_location(address) == self._location:
                 tables.append(name)
             elif name == self._table:
-                where = "no Hudi table" if address is None else f"at {shown(address)}"
+                where = "not a Hudi table" if address is None else f"at {shown(address)}"
                 raise PermanentError(f"{self._place} is {where}, and not this table: name another one in catalog_sync")
         if not tables:
             raise TemporaryError(f"{self._place} is missing: has a writer ever synced the table into it?")

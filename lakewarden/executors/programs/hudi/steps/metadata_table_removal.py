@@ -86,7 +86,8 @@ def refuse_unknown_manifests(table: OpenTable) -> None:
     for folder, name in _unreadable(table):
         if _HALF.fullmatch(name) is None:
             raise PermanentError(
-                f"{folder}/{name} is no manifest of the archived timeline, and Hudi's archive fails by its name: move "
+                f"{folder}/{name} is not a manifest of the archived timeline, and Hudi's archive fails by its "
+                "name: move "
                 "it out of this folder"
             )
 

@@ -298,7 +298,7 @@ def require_whole_plan(table: OpenTable, service: Service, instant: str, files: 
         else:
             cause = "the metadata table does not list them"
             cure = (
-                "make the metadata table anew (services: {metadata_rebuild: {}} and lakewarden trigger "
+                "rebuild the metadata table (services: {metadata_rebuild: {}} and lakewarden trigger "
                 f"{name} metadata_rebuild), roll the plan back if it is still pending"
             )
         raise IncompletePlanError(

@@ -47,7 +47,8 @@ def require_columns(table: OpenTable, options: ClusteringOptions) -> None:
     for name in (*options.zorder, *(column for column, _, _ in sorted_by)):
         if table.java.schema().findField(name) is None:
             raise PermanentError(
-                f"clustering orders by {name}, which is no column of the table: set sort_order or zorder of its policy "
+                f"clustering orders by {name}, which is not a column of the table: set sort_order or zorder of "
+                "its policy "
                 "anew"
             )
 

@@ -36,7 +36,7 @@ def columns_of(table: OpenTable, wanted: Sequence[str], snapshot: Any) -> Sequen
         plain = [name for name, column in has.items() if column is not None and column.type().isPrimitiveType()]
         if wanted and len(plain) < len(has):
             wrong = next(name for name in wanted if name not in plain)
-            raise PermanentError(f"table_stats asks for {wrong}, which is no column of the table, or a nested one")
+            raise PermanentError(f"table_stats asks for {wrong}, which is not a column of the table, or a nested one")
         names = [then.findColumnName(has[name].fieldId()) for name in plain]
     return [str(name) for name in names if name is not None]
 

@@ -249,7 +249,7 @@ class RewriteSteps:
         planned = planned_groups(self._table, rules, self._observations, metadata, keeps=keeps, may=may)
         groups = planned if self._reach is not None else self.worthwhile(planned, rules, metadata)
         if not groups:
-            what = "no file is left of those that were there when the rewrite was asked for"
+            what = "no file is left of those that were there when the rewrite was requested"
             if self._reach is None:
                 what = "Iceberg's planner finds no files that are worth a rewrite"
             return self._field_ids.told_with(what)
@@ -261,7 +261,7 @@ class RewriteSteps:
             chosen = self._anchored(chosen)
         if not chosen:
             raise YieldError(
-                "writers are at every partition that is worth a rewrite",
+                "writers are active in every partition worth rewriting",
                 delay=_first_free(groups, avoided) - view.observed_at,
             )
         self._chosen = [made(self._table, group, rules) for group in chosen]

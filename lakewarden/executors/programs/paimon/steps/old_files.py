@@ -167,7 +167,7 @@ def mark(table: OpenTable, partition: PaimonPartition, *, at: datetime, snapshot
     outside = Home(location, by_key=not on_disk).why_outside(folder, whole_folder=True)
     try:
         if outside is None and on_disk and not stat.S_ISDIR(os.lstat(folder).st_mode):
-            outside = "is no folder"
+            outside = "is not a folder"
         if outside is not None:
             log.warning("partition_not_committed", partition=called(partition), reason=f"it {outside}")
             return False
@@ -226,7 +226,7 @@ def _read(file: str) -> bytes | None:
     """Return the marker that is there. Raises PermanentError for a link or a folder in its place."""
     try:
         if not stat.S_ISREG(os.lstat(file).st_mode):
-            raise PermanentError(f"{file} is no file: remove it, so that the partition can be marked")
+            raise PermanentError(f"{file} is not a file: remove it, so that the partition can be marked")
         with open(file, "rb") as opened:  # noqa: PTH123
             return opened.read(LARGEST)
     except FileNotFoundError:

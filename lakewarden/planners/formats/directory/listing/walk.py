@@ -159,7 +159,7 @@ class Walk:
             self.tables.pop(path, None)
             return False
         if not path:
-            raise PermanentError(f"{self.location} is no plain directory: it is {table}")
+            raise PermanentError(f"{self.location} is not a plain directory: it is {table}")
         self.tables[path] = table
         for inner in [folder for folder in self.folders if folder == path or path in above(folder)]:
             del self.folders[inner]

@@ -175,7 +175,7 @@ def _savepoints(timeline: Timeline, commits: Sequence[Instant]) -> Backlog:
         commits=len(new),
         commits_since_request=len(new),
         since=_ended(ours[-1]) if ours else _ended(commits[0]) if commits else None,
-        unfinished=f"savepoint {half[0].time} was left half-way" if half else None,
+        unfinished=f"savepoint {half[0].time} was left unfinished" if half else None,
     )
 
 

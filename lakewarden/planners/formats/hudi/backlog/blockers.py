@@ -41,7 +41,7 @@ KNOWN_VERSIONS = frozenset({"6", "8", "9"})
 """The table versions with a timeline that Lakewarden reads and with services that were tried: Hudi 0.14 to 1.2."""
 
 _NAME_THE_LOCK = """\
-name the lock that the table's writers use:
+set the lock that the table's writers use:
   options:
     lock:
       provider: zookeeper
@@ -70,7 +70,7 @@ def blockers(
             services=frozenset({Service.COMPACTION, Service.CLUSTERING}),
             code="unsupported_table",
             reason="the table's base files are ORC, which Hudi 1.2 on Spark reads and does not write",
-            remedy="remove its compaction and clustering policies, or write the table anew with Parquet",
+            remedy="remove its compaction and clustering policies, or rewrite the table as Parquet",
         )
     if properties.version not in KNOWN_VERSIONS:
         yield Blocker(
@@ -88,7 +88,7 @@ def blockers(
     if options.lock is None and options.writers == "live":
         yield Blocker(
             code="lock_missing",
-            reason="no lock is named that Lakewarden and the table's writers share",
+            reason="no lock is configured that Lakewarden and the table's writers share",
             remedy=_NAME_THE_LOCK,
         )
     watched = options.lock if options.lock_proof == "observed" and options.writers == "live" else None
@@ -96,8 +96,8 @@ def blockers(
         yield Blocker(
             code="lock_not_proved",
             reason=f"a {watched.provider} lock leaves no trace when it is taken: nothing shows that the table's "
-            "writers use the lock that is named",
-            remedy="compare the lock options of every writer with `lakewarden writer-options`, then declare:\n"
+            "writers use the configured lock",
+            remedy="compare the lock options of every writer with `lakewarden writer-options TABLE`, then declare:\n"
             "  options:\n    lock_proof: trusted",
         )
     if properties.layout is Layout.V1:
@@ -122,10 +122,10 @@ def broken_off(damage: Damage) -> Blocker:
         "table"
     )
     if "hoodie.table.ordering.fields" in damage.lacks and not damage.has_backup:
-        remedy += ". If it never had any, say hoodie.record.merge.mode=COMMIT_TIME_ORDERING, here and in its writers"
+        remedy += ". If it never had any, set hoodie.record.merge.mode=COMMIT_TIME_ORDERING, here and in its writers"
     return Blocker(
         code="properties_broken_off",
-        reason=f"hoodie.properties broke off: it {', and it '.join(parts)}",
+        reason=f"hoodie.properties is incomplete: it {', and it '.join(parts)}",
         remedy=remedy,
     )
 
@@ -237,9 +237,9 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]
         yield Blocker(
             services=frozenset({Service.METADATA_REBUILD}),
             code="index_in_the_way",
-            reason="below table version 8 Hudi makes no metadata table while anything is pending, so none is made anew "
+            reason="below table version 8 Hudi makes no metadata table while anything is pending, so none is rebuilt "
             "beside writers",
-            remedy="stop the table's writers, CALL delete_metadata_table, and let a writer's next commit make it anew",
+            remedy="stop the table's writers, CALL delete_metadata_table, and let a writer's next commit rebuild it",
             only_if_configured=True,
         )
 
@@ -264,7 +264,7 @@ def warnings(
         )
     if options.lock is not None and options.lock_proof == "trusted" and options.writers == "live":
         remarks.append(
-            "lock_proof: trusted: nothing checks whether the writers take the lock that is named. A writer with "
+            "lock_proof: trusted: nothing checks whether the writers take the configured lock. A writer with "
             "another lock loses acknowledged updates silently."
         )
     return tuple(remarks)
@@ -294,10 +294,11 @@ def mending(faults: Sequence[str], layout: Layout) -> str | None:
 def _of_a_plan(time: str, action: str, layout: Layout) -> str:
     file, begun = f"{time}.{action}.requested", f"{time}.{action}.inflight"
     if action == "clean":
-        return f"stop the table's writers, and delete {file}, and {begun} if it is there. The clean is planned anew"
+        return f"stop the table's writers, and delete {file}, and {begun} if it is there. The clean is planned again"
     named = "" if layout is Layout.V2 else f" and no log file with {time} in its name"
     return (
-        f"stop the table's writers. If there is no {begun}{named}, delete {file}: it is planned anew. Else restore it "
+        f"stop the table's writers. If there is no {begun}{named}, delete {file}: it is planned again. "
+        "Otherwise restore it "
         "from a backup of the table"
     )
 

@@ -180,7 +180,7 @@ def blockers(plans: Iterable[ForeignPlan]) -> Iterator[Blocker]:
             code="moved_or_copied",
             reason=f"{plan}: it is not executed{original}",
             remedy=f"if the table is a copy or was moved: delete {plan.file}, and the file of its time with .inflight. "
-            "It is planned anew. If both places are one folder: register the table under the path that its writers "
+            "It is planned again. If both places are one folder: register the table under the path that its writers "
             "use. In any other case: find out who made the plan",
         )
 

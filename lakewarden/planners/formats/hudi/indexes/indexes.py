@@ -105,7 +105,7 @@ def index_blocker(indexes: Indexes, properties: TableProperties, *, conf: Mappin
     if _FILES in indexes.building:
         return _in_the_way(
             reason="the table's metadata table is being made",
-            remedy="wait for the writer that makes it; if it has died, the next commit of a writer makes it anew",
+            remedy="wait for the writer that makes it; if it has died, the next commit of a writer rebuilds it",
         )
     if indexes.damage is not None:
         return _in_the_way(

@@ -71,7 +71,7 @@ def unusable(
             reason="the properties name a metadata table (hoodie.table.metadata.partitions), and .hoodie/metadata is "
             "gone: writers that use it fail, and so would a service",
             remedy="let one writer commit with hoodie.metadata.enable=false, which takes it out of the properties: the "
-            "next commit with a metadata table makes it anew. Or, from table version 8 on and with no plan pending, "
+            "next commit with a metadata table rebuilds it. Or, from table version 8 on and with no plan pending, "
             "add services: {metadata_rebuild: {}} and trigger a run of it",
             services=services,
         )
@@ -83,7 +83,7 @@ def unusable(
         reason=f"the metadata table lacks {len(unknown)} commits of the table, the first of them {unknown[0]}: readers "
         "and services that list files by it miss what they wrote",
         remedy="let no writer set hoodie.metadata.enable=false beside others, add services: {metadata_rebuild: {}} and "
-        "trigger a run of it, which makes the metadata table anew",
+        "trigger a run of it, which rebuilds the metadata table",
         services=services,
     )
 

@@ -116,7 +116,7 @@ def decode(content: bytes) -> Mapping[str, Any] | None:
     except DamagedError as error:
         raise UnreadableError(str(error)) from error
     if not isinstance(record, Mapping):
-        raise UnreadableError("its content is no record")
+        raise UnreadableError("its content is not a record")
     return record
 
 

@@ -92,7 +92,7 @@ def _as_declared(declared: str, workers: ZoneInfo) -> ZoneFinding:
     try:
         zone = ZoneInfo(declared)
     except (ZoneInfoNotFoundError, ValueError):
-        reason = f"options.timeline_timezone is {declared!r}, which is no zone of the IANA database"
+        reason = f"options.timeline_timezone is {declared!r}, which is not an IANA time zone"
         return ZoneFinding(
             zone=workers,
             blocker=Blocker(code="settings_refused", reason=reason, remedy="name one, as in 'Europe/Paris'"),

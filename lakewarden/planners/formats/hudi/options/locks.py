@@ -248,5 +248,5 @@ def _has_port(host: str) -> bool:
 
 
 def _of_no_use(provider: str) -> str:
-    why = "excludes only clients of one JVM" if provider == _IN_ITS_JVM else "is no provider that Lakewarden knows"
+    why = "excludes only clients of one JVM" if provider == _IN_ITS_JVM else "is not a provider that Lakewarden knows"
     return f"{provider} {why}. The writers need another lock: docs/writers.md#choose-a-lock"

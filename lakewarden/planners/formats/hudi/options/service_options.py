@@ -80,7 +80,7 @@ class CleanOptions(Settings):
     def _only_what_the_policy_counts(self) -> CleanOptions:
         if self.max_commits_to_clean is not None and self.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
             raise ValueError(
-                f"max_commits_to_clean: {self.max_commits_to_clean} says nothing under policy: {self.policy}"
+                f"max_commits_to_clean: {self.max_commits_to_clean} has no effect under policy: {self.policy}"
             )
         counted = {
             CleanPolicy.KEEP_LATEST_COMMITS: "commits_retained",
@@ -90,7 +90,7 @@ class CleanOptions(Settings):
         for policy, key in counted.items():
             value = getattr(self, key)
             if value is not None and policy is not self.policy:
-                raise ValueError(f"{key}: {value} says nothing under policy: {self.policy}; it belongs to {policy}")
+                raise ValueError(f"{key}: {value} has no effect under policy: {self.policy}; it belongs to {policy}")
         return self
 
 
@@ -180,7 +180,7 @@ class ClusteringOptions(Settings):
         try:
             re.compile(value or "")
         except re.error as error:
-            raise ValueError(f"{shown(value)} is no regular expression: {error}") from error
+            raise ValueError(f"{shown(value)} is not a regular expression: {error}") from error
         return value
 
 
@@ -247,7 +247,7 @@ class IndexingOptions(Settings):
         if both:
             raise ValueError(f"drop: {both[0]} stands under build, too")
         if "files" in self.drop:
-            raise ValueError("drop: files is no index but the metadata table itself")
+            raise ValueError("drop: files is not an index but the metadata table itself")
         if (BuiltIndex.COLUMN_STATS in self.build) != bool(self.columns):
             raise ValueError("build: column_stats and columns, which name the columns of the stats, need each other")
         if BuiltIndex.COLUMN_STATS in self.build and "partition_stats" in self.drop:

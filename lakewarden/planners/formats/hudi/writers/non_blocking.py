@@ -120,7 +120,7 @@ def warning(options: HudiTableOptions, properties: TableProperties, names: Names
     if declared and names is Names.OTHERS:
         return (
             "concurrency: non_blocking is not believed, and compaction waits for writes: the newest commit wrote to "
-            "file groups that are no buckets, which no such writer does. Give all writers what `lakewarden "
+            "file groups that are not buckets, which no such writer does. Give all writers what `lakewarden "
             "writer-options` prints, with hoodie.index.type=BUCKET, or remove it from the table's options"
         )
     if declared and names is Names.OF_BUCKETS:

@@ -73,7 +73,7 @@ def _groups(
         yield from _kept_apart(options, engine)
     elif options.writers == "live":
         raise PermanentError(
-            f"table {table.id} names no lock that its writers and Lakewarden share: set options.lock "
+            f"table {table.id} has no lock that its writers and Lakewarden share: set options.lock "
             "(docs/writers.md lists the locks)"
         )
     yield from _indexed(options, engine)

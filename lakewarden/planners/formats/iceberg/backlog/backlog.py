@@ -170,7 +170,7 @@ def _of_these(options: RewriteOptions) -> str:
 
 def _refused(service: Service, wrong: ContradictoryThresholdsError | UnknownFieldError) -> Blocker:
     settings = "where" if isinstance(wrong, UnknownFieldError) else "target_file_size, min_file_size and max_file_size"
-    remedy = f"set {settings} in the options of its {service} policy anew"
+    remedy = f"set {settings} in the options of its {service} policy again"
     return Blocker(code="settings_refused", services=frozenset({service}), reason=str(wrong), remedy=remedy)
 
 
@@ -354,11 +354,11 @@ def _archive(facts: NeedFacts) -> ServiceNeed:
     options = facts.settings(Service.ARCHIVE, ArchiveOptions)
     small = small_manifests(facts.manifests, facts.metadata)
     if len(small) >= options.small_manifests:
-        note = f"{len(small)} small manifests of {len(facts.manifests)} are written anew"
+        note = f"{len(small)} small manifests of {len(facts.manifests)} are rewritten"
         return ServiceNeed(backlog=_since(facts, Service.ARCHIVE), notes=(note,))
     reason = f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
     if facts.metadata.format_version >= ROW_LINEAGE:
-        reason += "; those of data stay, because Iceberg's rewrite would number the rows of a version 3 table anew"
+        reason += "; those of data stay, because Iceberg's rewrite would give the rows of a version 3 table new ids"
     if foreign := sorted(facts.metadata.types & UNKNOWN_TO_SPARK):
         reason = (
             f"manifests are not rewritten: Spark 3.5 cannot read those of a table with columns of type {foreign[0]}"

@@ -212,7 +212,8 @@ def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:
         yield Blocker(
             services=frozenset({Service.ORPHANS}),
             code="moved_or_copied",
-            reason=f"the table's location {metadata.location} is no folder of its own: what lies there may belong to "
+            reason=f"the table's location {metadata.location} is not a folder of its own: what lies there may "
+            "belong to "
             "others",
             remedy="remove its orphans policy",
         )
@@ -366,7 +367,7 @@ def blocked_by_lost_manifests(
             yield Blocker(
                 services=frozenset({Service.ORPHANS}),
                 code="manifest_list_lost",
-                reason=f"{file.holder(metadata)} has lost its manifest{file.what}, and has not expired yet",
+                reason=f"{file.holder(metadata)} is missing its manifest{file.what}, and has not expired yet",
                 remedy="nothing if clean runs: it expires the snapshot. Then orphans deletes the files that it alone "
                 "needed",
             )
@@ -375,7 +376,7 @@ def blocked_by_lost_manifests(
         yield Blocker(
             services=frozenset(DELETING),
             code="manifest_list_lost",
-            reason=f"{held.holder(metadata)} has lost its manifest{held.what}: which files it needs is not known",
+            reason=f"{held.holder(metadata)} is missing its manifest{held.what}: which files it needs is not known",
             remedy=held.remedy(metadata),
         )
 

@@ -166,7 +166,7 @@ class Outline:
 _GONE = "restore it from a backup, or from what its store keeps of deleted files"
 _DAMAGED = (
     "if other engines read the table, Lakewarden is at fault, and the table needs no repair; "
-    "else restore it from a backup"
+    "otherwise restore it from a backup"
 )
 """A snapshot without the file has fewer rows. So the remedy does not advise to go back to one."""
 

@@ -40,7 +40,7 @@ class Metastore:
         parameters = hive_table.parameters or {}
         kind, location = parameters.get("table_type", ""), parameters.get("metadata_location")
         if kind.lower() != _ICEBERG or not location:
-            raise PermanentError(f"{identifier} of the catalog {self._name} is no Iceberg table")
+            raise PermanentError(f"{identifier} of the catalog {self._name} is not an Iceberg table")
         return str(location)
 
     def tables(self) -> Listing:

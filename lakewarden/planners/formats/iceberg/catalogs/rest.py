@@ -160,7 +160,7 @@ class RestServer:
             case UnauthorizedError() | AuthorizationExpiredError() | OAuthError():
                 raise self._refused(message) from error
             case ForbiddenError():
-                raise PermanentError(f"the catalog {self._name} forbids it to us: {message}") from error
+                raise PermanentError(f"the catalog {self._name} denies access: {message}") from error
             case TooManyRequestsError() | ServiceUnavailableError():
                 raise UnansweredError(f"the catalog {self._name} does not answer: {message}") from error
             case requests.Timeout():
@@ -173,7 +173,9 @@ class RestServer:
     def _refused(self, message: str) -> LoginRefusedError:
         given = "token" if self._settings.credential is None else "credential"
         given = given if self._settings.sigv4 is None else "sigv4"
-        return LoginRefusedError(f"the catalog {self._name} refuses us: see catalogs.{self._name}.{given} ({message})")
+        return LoginRefusedError(
+            f"the catalog {self._name} rejects our credentials: check catalogs.{self._name}.{given} ({message})"
+        )
 
     def _not_told(self, answer: requests.Response, identifier: str) -> LakewardenError:
         status, message = answer.status_code, server_message(answer)
@@ -183,15 +185,16 @@ class RestServer:
             return self._refused(message)
         if status == _FORBIDDEN:
             return PermanentError(
-                f"the catalog {self._name} forbids us {identifier}: let who is named in catalogs.{self._name} load it, "
+                f"the catalog {self._name} denies us access to {identifier}: let who is named in "
+                f"catalogs.{self._name} load it, "
                 f"or exclude it ({message})"
             )
         if status in _BUSY:
             return UnansweredError(f"the catalog {self._name} does not answer: {message}")
         if status >= 500:
-            return TemporaryError(f"the catalog {self._name} does not answer of {identifier}: {message}")
+            return TemporaryError(f"the catalog {self._name} does not answer for {identifier}: {message}")
         return PermanentError(
-            f"the catalog {self._name} takes our request for none: {message}; see catalogs.{self._name}"
+            f"the catalog {self._name} rejects our request as malformed: {message}; see catalogs.{self._name}"
         )
 
 

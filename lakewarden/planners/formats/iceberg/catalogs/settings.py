@@ -91,7 +91,7 @@ class CatalogSettings(Settings):
     def _nothing_we_own(cls, value: dict[str, str]) -> dict[str, str]:
         for key in value:
             if key in _OURS:
-                raise ValueError(f"{key} is no property here: say it as {_OURS[key]} beside properties")
+                raise ValueError(f"{key} is not a property here: set {_OURS[key]} beside properties")
         return value
 
 
@@ -164,9 +164,9 @@ class RestCatalog(CatalogSettings):
     def _delegates_by_its_setting(cls, value: dict[str, str]) -> dict[str, str]:
         for key in value:
             if key.lower() == DELEGATION_PROPERTY.lower():
-                raise ValueError(f"{key} is no property here: say it as access: vended beside properties")
+                raise ValueError(f"{key} is not a property here: set access: vended beside properties")
             if key.startswith(_OF_SIGNATURES):
-                raise ValueError(f"{key} is no property here: say it as sigv4 beside properties")
+                raise ValueError(f"{key} is not a property here: set sigv4 beside properties")
         return value
 
     @model_validator(mode="after")

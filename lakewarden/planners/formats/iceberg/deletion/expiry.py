@@ -157,7 +157,7 @@ def _number(metadata: TableMetadata, key: str, default: int) -> int:
     text = metadata.properties.get(key, str(default))
     number = counted(text)
     if number is None:
-        raise PermanentError(f"the table's property {key} is {text[:40]!r}, which is no number: set it anew")
+        raise PermanentError(f"the table's property {key} is {text[:40]!r}, which is not a number: set it again")
     return number
 
 

@@ -19,7 +19,9 @@ from lakewarden.planners.ports import Storage
 _MOST = 10
 """A remedy has so many snapshots and names. When they are gone, the next look has the others."""
 
-_DAMAGED = f"if an engine reads the snapshot, Lakewarden is at fault, and the table needs no repair. Else {RESTORED}"
+_DAMAGED = (
+    f"if an engine reads the snapshot, Lakewarden is at fault, and the table needs no repair. Otherwise {RESTORED}"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +87,7 @@ def refuse_lost(lost: Mapping[str, bool], kept: Sequence[Snapshot], metadata: Ta
             raise VanishedError(f"no list that is there names {path} any more, so no file is deleted")
         file = LostManifest(path=path, is_list=path in lists, is_damaged=is_damaged, snapshots=needing)
         raise (CorruptMetadataError if is_damaged else VanishedError)(
-            f"{file.holder(metadata)} has lost its manifest{file.what}: which files it needs is not known, so no file "
+            f"{file.holder(metadata)} is missing its manifest{file.what}: the files it needs are not known, so no file "
             f"is deleted; {file.remedy(metadata)}"
         )
 

@@ -98,7 +98,7 @@ class Ground:
         for file in files:
             if not self._is_own(file):
                 raise PermanentError(
-                    f"the list of {listed_by} names {file.path}, which is no file of the table in "
+                    f"the list of {listed_by} names {file.path}, which is not a file of the table in "
                     f"{self._location}: nothing of it is deleted. Find out who wrote it; "
-                    "delete the list, and the plan is made anew"
+                    "delete the list, and the deletion is planned again"
                 )

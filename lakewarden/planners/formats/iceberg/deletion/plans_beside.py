@@ -94,7 +94,7 @@ def plan_beside(service: Service, location: str, storage: Storage, *, uuid: str)
             plan = _parsed(storage.read(file_of(service, location, beside=True)), service)
         except FileNotFoundError as missing:
             raise CorruptMetadataError(
-                f"{file_of(service, location)} is no whole plan of a deletion: delete it, and run orphans"
+                f"{file_of(service, location)} is not a whole plan of a deletion: delete it, and run orphans"
             ) from missing
     return plan if plan.table == uuid else None
 

@@ -70,7 +70,7 @@ def read_table(file: str, storage: Storage, *, told: Told | None = None) -> Tabl
         raise PermanentError(f"the table's metadata file cannot be read: {wrong}") from wrong
     if _is_relative(metadata.location):
         raise PermanentError(
-            f"{file} says that the table lies in {metadata.location[:200]!r}, which is no whole address: {_RELATIVE}"
+            f"{file} says that the table lies in {metadata.location[:200]!r}, which is not a whole address: {_RELATIVE}"
         )
     return metadata
 

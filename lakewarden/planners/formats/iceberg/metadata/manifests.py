@@ -131,7 +131,7 @@ def read_manifest_list(content: bytes, *, path: str, without: Container[str] = (
     except DamagedError as wrong:
         raise _unreadable(path, wrong) from wrong
     except _MALFORMED as wrong:
-        raise CorruptMetadataError(f"{path} is no manifest list: {_short(wrong)}") from wrong
+        raise CorruptMetadataError(f"{path} is not a manifest list: {_short(wrong)}") from wrong
     return tuple(manifests)
 
 
@@ -146,7 +146,7 @@ def read_paths(content: bytes, path: str) -> Iterator[str]:
     except DamagedError as wrong:
         raise _unreadable(path, wrong) from wrong
     except _MALFORMED as wrong:
-        raise CorruptMetadataError(f"{path} is no manifest: {_short(wrong)}") from wrong
+        raise CorruptMetadataError(f"{path} is not a manifest: {_short(wrong)}") from wrong
 
 
 def origin_of(content: bytes, path: str) -> Origin:
@@ -176,7 +176,7 @@ def read_manifest(
     except DamagedError as wrong:
         raise _unreadable(manifest.path, wrong) from wrong
     except _MALFORMED as wrong:
-        raise CorruptMetadataError(f"{manifest.path} is no manifest: {_short(wrong)}") from wrong
+        raise CorruptMetadataError(f"{manifest.path} is not a manifest: {_short(wrong)}") from wrong
 
 
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)

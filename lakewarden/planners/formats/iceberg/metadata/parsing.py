@@ -82,10 +82,10 @@ def _read(parts: Iterable[bytes], file: str, memory: Told) -> TableMetadata:
     except DamagedError as wrong:
         broken_off = isinstance(wrong, CutOffError) or content.break_off()
         kind = BrokenOffError if broken_off else CorruptMetadataError
-        raise kind(f"{file} is no metadata file of an Iceberg table, {wrong}: restore it from a backup") from wrong
+        raise kind(f"{file} is not a metadata file of an Iceberg table, {wrong}: restore it from a backup") from wrong
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
         raise CorruptMetadataError(
-            f"{file} is no metadata file of an Iceberg table ({_short(wrong)}): restore it from a backup"
+            f"{file} is not a metadata file of an Iceberg table ({_short(wrong)}): restore it from a backup"
         ) from wrong
 
 

@@ -164,7 +164,7 @@ def _moment(microseconds: int) -> datetime:
 
 def _time(microseconds: int) -> str:
     if not 0 <= microseconds < 24 * 3600 * 10**6:
-        raise ValueError("it is no time of a day")
+        raise ValueError("it is not a time of a day")
     at = _moment(microseconds)
     return str(time(at.hour, at.minute, at.second, at.microsecond))
 

@@ -36,7 +36,8 @@ def _sorted_by(text: str) -> SortedBy:
     match = _COLUMN.fullmatch(text.strip())
     if match is None:
         raise ValueError(
-            f"{text.strip()!r} is no column with its order: write it as in `day DESC NULLS LAST, id`, without functions"
+            f"{text.strip()!r} is not a column with its order: write it as in `day DESC NULLS LAST, id`, "
+            "without functions"
         )
     name, direction, nulls = match.groups()
     descending = (direction or "ASC").upper() == "DESC"

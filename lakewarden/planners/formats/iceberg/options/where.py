@@ -82,7 +82,8 @@ def parse_where(text: str) -> Where:
         match = _CONDITION.match(text, at)
         if match is None:
             raise ValueError(
-                f"{shown(text[at:].strip())} is no condition on a partition: write it as in `day >= '2026-01-01' AND "
+                f"{shown(text[at:].strip())} is not a condition on a partition: write it as in `day >= "
+                "'2026-01-01' AND "
                 "region IN ('eu', 'us')`, with the names of partition fields, and IN for OR"
             )
         conditions.append(_Condition(match["field"].strip("`"), _holds(match)))

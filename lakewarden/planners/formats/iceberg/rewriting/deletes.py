@@ -171,7 +171,7 @@ def blocked_by_dropped_columns(
             code="deletes_by_dropped_column",
             reason=f"{named[number]}{of} deletes rows by the column {column.name} (field {number}), which was dropped: "
             f"no engine applies its deletes, and the current rows{of} cannot be read",
-            remedy=f"have the column again under its field id ({again}), "
+            remedy=f"add the column again under its field id ({again}), "
             f"{_REWRITTEN if ref is None else _BRANCH if ref.is_branch else _TAG}, and drop the column again",
         )
 
@@ -194,7 +194,7 @@ _REWRITTEN = (
     "that is left"
 )
 _BRANCH = (
-    "write the rows of the branch anew with Spark (INSERT OVERWRITE table.branch_name SELECT * FROM "
+    "rewrite the rows of the branch with Spark (INSERT OVERWRITE table.branch_name SELECT * FROM "
     "table.branch_name, with spark.sql.sources.partitionOverwriteMode=static)"
 )
 _TAG = f"create a branch of the tag's snapshot, {_BRANCH}, replace the tag by one of the head of that branch"

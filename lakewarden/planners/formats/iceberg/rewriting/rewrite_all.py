@@ -37,7 +37,7 @@ class Reach:
         """Read a mark. Raises PermanentError if it is none."""
         sequence, dash, snapshot = mark.partition("-")
         if not (dash and sequence.isdecimal() and snapshot.isdecimal()):
-            raise PermanentError(f"{shown(mark)} is no mark of a rewrite of all files: ask for the rewrite again")
+            raise PermanentError(f"{shown(mark)} is not a mark of a rewrite of all files: ask for the rewrite again")
         return cls(sequence=int(sequence), snapshot=int(snapshot))
 
 

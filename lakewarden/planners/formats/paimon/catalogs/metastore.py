@@ -41,7 +41,7 @@ def place_known(name: str, catalog: HiveCatalog, identifier: str) -> str:
     except NoSuchObjectException:
         raise PermanentError(f"the catalog {name} has no table {identifier}") from None
     if not _is_paimon(hive_table):
-        raise PermanentError(f"{identifier} of the catalog {name} is no Paimon table")
+        raise PermanentError(f"{identifier} of the catalog {name} is not a Paimon table")
     return _location(hive_table, catalog)
 
 

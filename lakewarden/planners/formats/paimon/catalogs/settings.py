@@ -67,7 +67,7 @@ class PaimonCatalog(Settings):
     def _nothing_we_own(cls, value: dict[str, str]) -> dict[str, str]:
         for key in value:
             if key in _OURS:
-                raise ValueError(f"{key} is no property here: say it as {_OURS[key]} beside properties")
+                raise ValueError(f"{key} is not a property here: set {_OURS[key]} beside properties")
         return value
 
 

@@ -47,7 +47,7 @@ class VanishedError(TemporaryError):
 def corrupt(file: str, what: str, wrong: object) -> CorruptMetadataError:
     """Return the error for a file that should be `what`. A text of the file may stand in `wrong`."""
     text = str(wrong)[:200] if isinstance(wrong, DamagedError) else repr(wrong)[:200]
-    return CorruptMetadataError(f"{file} is no {what} of a Paimon table ({text}): {REMEDY}")
+    return CorruptMetadataError(f"{file} is not a valid {what} of a Paimon table ({text}): {REMEDY}")
 
 
 def require_known(file: str, what: str, version: int, newest: int) -> None:
@@ -106,7 +106,7 @@ def json_object(content: bytes, *, file: str, what: str) -> Mapping[str, Any]:
 def file_name(value: Any) -> str:
     """Return a text that names a file of the same folder. Raises ValueError for any other value."""
     if not isinstance(value, str) or not 0 < len(value) <= 512 or "/" in value or value in (".", ".."):
-        raise ValueError(f"{str(value)[:60]!r} is no name of a file")
+        raise ValueError(f"{str(value)[:60]!r} is not a file name")
     return value
 
 
@@ -140,7 +140,7 @@ def exact_values(row: bytes, types: Sequence[str]) -> list[str | None]:
     try:
         return [_exact(body, at, place, kind) for body, at, place, kind in _fields(row, types)]
     except (struct.error, IndexError, KeyError, OverflowError) as wrong:
-        raise ValueError("its bytes are no row of these types") from wrong
+        raise ValueError("its bytes are not a row of these types") from wrong
 
 
 def _exact(body: bytes, at: int, place: int, kind: str) -> str | None:

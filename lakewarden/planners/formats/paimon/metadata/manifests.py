@@ -110,7 +110,7 @@ def _require_avro(content: bytes, file: str) -> None:
         if content.startswith(sign):
             raise PermanentError(
                 f"{file} is in {name}: the table was made with the option manifest.format={name}, and Lakewarden reads "
-                "manifests in avro alone, the default. Write the table anew without the option, or remove it from the "
+                "manifests in avro alone, the default. Rewrite the table without the option, or remove it from the "
                 "configuration"
             )
 
@@ -201,9 +201,9 @@ class _Sums:
                 f"it adds {added} files and deletes {deleted}, and its list says {meta.added} and {meta.deleted}"
             )
         if not all(type(number) is int for tally in self._tallies.values() for number in tally):
-            raise TypeError("sizes are no whole numbers")
+            raise TypeError("sizes are not whole numbers")
         if not all(type(time) is int for time in self._created.values()):
-            raise TypeError("times are no whole numbers")
+            raise TypeError("times are not whole numbers")
         return Digest(
             tallies={key: Tally(*tally) for key, tally in self._tallies.items()},
             added=frozenset(self._added),

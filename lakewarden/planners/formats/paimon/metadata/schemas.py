@@ -76,7 +76,7 @@ def _schema(raw: Mapping[str, Any], version: int) -> Schema:
 
 def _names(raw: Any) -> tuple[str, ...]:
     if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
-        raise TypeError("keys are no list of names")
+        raise TypeError("keys are not a list of names")
     return tuple(raw)
 
 

@@ -146,7 +146,7 @@ def _product(text: str, units: dict[str, int]) -> int:
     match = _QUANTITY.fullmatch(text.strip())
     unit = None if match is None else units.get(match[2].lower())
     if match is None or unit is None:
-        raise ValueError(f"{text[:60]!r} is no quantity")
+        raise ValueError(f"{text[:60]!r} is not a quantity")
     return int(match[1]) * unit
 
 

@@ -209,7 +209,7 @@ def test_a_line_without_an_end_is_a_line_of_its_own(tmp_path: Path) -> None:
         (b"a,b\n1,2\n", "csv", "header"),
         (b"\x1f\x8b\x08", "csv", "gzip"),
         (b"Obj\x01", "csv", "options.files says csv"),
-        (b'[{"a": 1}]\n', "json", "no JSON object"),
+        (b'[{"a": 1}]\n', "json", "not a JSON object"),
         (b"a,b\n", "auto", "options.files"),
         (b"PAR1 and no end", "auto", "has no end"),
         (b"\xef\xbb\xbf1\n", "json", "encoding"),

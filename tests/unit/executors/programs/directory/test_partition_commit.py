@@ -176,7 +176,7 @@ def test_a_partition_that_takes_no_marker_stops_no_other(tmp_path: Path) -> None
     assert (folder / DAY / "hr=08/_SUCCESS").is_file()
     outcome = run(str(folder))
     assert isinstance(outcome, NothingToDo)
-    assert f"{pipe} is no file" in outcome.reason
+    assert f"{pipe} is not a file" in outcome.reason
     assert outcome.again == timedelta(minutes=1)
 
 

@@ -106,7 +106,7 @@ def test_a_table_of_another_format_is_never_a_directory(tmp_path: Path, other: s
     """A marker in it would be a stray file, and its partitions are the format's own."""
     folder = made(tmp_path / "trips")
     put(folder / other, NOW)
-    with pytest.raises(PermanentError, match=f"is no plain directory: .*{other}"):
+    with pytest.raises(PermanentError, match=f"is not a plain directory: .*{other}"):
         observed(folder)
 
 

@@ -299,7 +299,7 @@ def test_a_plan_cut_off_anywhere_is_a_fault(tmp_path: Path) -> None:
     ("version", "action", "says"),
     [
         (9, "compaction", ["If there is no {time}.compaction.inflight, delete {time}.compaction.requested"]),
-        (6, "compaction", ["no log file with {time} in its name", "Else restore it"]),
+        (6, "compaction", ["no log file with {time} in its name", "Otherwise restore it"]),
         (9, "clustering", ["stop the table's writers", "delete {time}.clustering.requested"]),
         (9, "clean", ["delete {time}.clean.requested, and {time}.clean.inflight"]),
         (9, "deltacommit", ["restore it from a backup", "Do not delete it"]),

@@ -139,7 +139,7 @@ FAILURES = {
     "dropped": Failure(says="there is no Iceberg table at", **moved("")),
     "no metadata": Failure(says="it has no folder metadata", **moved("metadata")),
     "a half-written metadata file": Failure(
-        says="is no metadata file of an Iceberg table", **damaged(lambda table: table.metadata_file, b'{"format-ver')
+        says="is not a metadata file of an Iceberg table", **damaged(lambda table: table.metadata_file, b'{"format-ver')
     ),
     "a lost manifest list": Failure(says="which the table names, is not there", **damaged(newest("list"), None)),
     "a damaged manifest list": Failure(says="cannot be read", **damaged(newest("list"), b"Obj\x01ha")),

@@ -79,7 +79,7 @@ def test_a_needed_file_that_is_damaged_is_named(table: PaimonTable) -> None:
     for path in needed(table):
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(PermanentError, match=rf"{path.name} is no .* of a Paimon table .*restore it"):
+        with pytest.raises(PermanentError, match=rf"{path.name} is not a valid .* of a Paimon table .*restore it"):
             observe(table)
         path.write_bytes(whole)
 
@@ -153,7 +153,7 @@ def test_no_file_outside_of_the_table_is_read(table: PaimonTable, name: object) 
     """A snapshot names files of the table's own folder."""
     path = table.snapshot_file()
     path.write_text(json.dumps({**json.loads(path.read_text()), "deltaManifestList": name}))
-    with pytest.raises(PermanentError, match="snapshot-4 is no snapshot"):
+    with pytest.raises(PermanentError, match="snapshot-4 is not a valid snapshot"):
         observe(table)
 
 
@@ -162,7 +162,7 @@ def test_a_crafted_manifest_is_refused(table: PaimonTable, crafted: bytes) -> No
     """It is neither followed nor inflated without bound."""
     path = table.manifest_file(table.manifests[table.newest][0])
     path.write_bytes(crafted)
-    with pytest.raises(PermanentError, match=f"{path.name} is no manifest"):
+    with pytest.raises(PermanentError, match=f"{path.name} is not a valid manifest"):
         observe(table)
 
 

@@ -100,19 +100,19 @@ def test_each_value_says_its_file_its_line_and_its_level(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("policies:\n  a: {pol: 1s}\n", "lakewarden.yaml:2: policies.a.pol: there is no such key; did you mean poll?"),
+        ("policies:\n  a: {pol: 1s}\n", "lakewarden.yaml:2: policies.a.pol: unknown key; did you mean poll?"),
         (
             "tables:\n- {path: /x, format: fake, policy: a}",
             "lakewarden.yaml:2: tables[0].policy: there is no policy 'a'",
         ),
         (
             'policies:\n  a:\n    contact: "{tabel}"\n',
-            "lakewarden.yaml:3: policies.a.contact: '{tabel}' is no name of a table: write {id}, {table},",
+            "lakewarden.yaml:3: policies.a.contact: '{tabel}' is not a placeholder: write {id}, {table},",
         ),
         (
             "policies:\n  a:\n    options: {nothing: 1}\ntables:\n- {path: /x, format: hudi, policy: a}\n"
             "- {path: /y, format: hudi, policy: a}",
-            "lakewarden.yaml:3: policies.a.options.nothing: there is no such key",
+            "lakewarden.yaml:3: policies.a.options.nothing: unknown key",
         ),
         (
             "defaults:\n  spark: big\ntables: [{path: /x, format: fake}]",
@@ -150,7 +150,7 @@ def test_an_unknown_key_is_refused_with_its_place_at_every_level(
     }
     for key, text in levels.items():
         (found,) = refused(folder, text)
-        assert found.startswith(f"lakewarden.yaml:2: {key}: there is no such key")
+        assert found.startswith(f"lakewarden.yaml:2: {key}: unknown key")
 
 
 def test_a_service_that_a_format_does_not_have_does_not_apply(tmp_path: Path) -> None:

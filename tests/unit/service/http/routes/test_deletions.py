@@ -41,7 +41,7 @@ def test_what_waits_for_approval_is_shown_with_where_to_approve_it(stopped: Serv
     asked = stopped.api.post("/v1/tables/trips/services/clean/runs")
 
     assert (decision["decision"], decision["reason"]) == ("Blocked", "would delete 1 file, more than the budget of 0")
-    assert decision["remedy"] == "approve it, which cannot be undone: lakewarden approvals approve trips clean"
+    assert decision["remedy"] == "approve it, which cannot be undone: `lakewarden approvals approve trips clean`"
     assert (asked.status_code, asked.json()["remedy"]) == (409, decision["remedy"])
     assert stopped.metric("lakewarden_table_approvals_waiting", table="trips") == 1
 
@@ -64,9 +64,9 @@ def test_the_deletions_of_many_tables_are_approved_by_a_pattern(
     """Those of more files than are said are left out, and so are other tables."""
     approve = ["approvals", "approve", "--url", str(stopped.api.base_url)]
     assert main([*approve, "t*", "clean", "--most-files", "0"]) == Code.DONE
-    assert "0 of 1 deletions that wait are approved" in capsys.readouterr().out
+    assert "0 of 1 waiting deletions are approved" in capsys.readouterr().out
     assert main([*approve, "other*", "clean"]) == Code.DONE
-    assert "0 of 0 deletions" in capsys.readouterr().out
+    assert "0 of 0 waiting deletions" in capsys.readouterr().out
     assert stopped.api.get("/v1/approvals").json()["items"][0]["approved_by"] is None
     assert main([*approve, "t*", "clean", "--most-files", "1"]) == Code.DONE
     assert "the deletion of 1 files by clean on trips is approved" in capsys.readouterr().out

@@ -22,7 +22,7 @@ def test_a_rewrite_is_asked_for_shown_and_withdrawn(served: ServedDaemon) -> Non
     notes = served.api.get("/v1/tables/trips/explain").json()["services"]["compaction"]["notes"]
 
     assert (first.status_code, first.json()["rewrite_all"]) == (202, True)
-    assert notes[0].startswith("a rewrite of all files was asked for by api at ")
+    assert notes[0].startswith("a rewrite of all files was requested by api at ")
     assert served.metric(UNDER_WAY, table="trips") == 1
     assert served.api.delete(REWRITE).status_code == 204
     assert served.api.delete(REWRITE).status_code == 404

@@ -63,7 +63,7 @@ def test_a_block_is_never_skipped(served: ServedDaemon) -> None:
         "detail": "paused: hands off",
         "instance": "/v1/tables/trips/services/compaction/runs",
         "code": "blocked",
-        "remedy": "resume it",
+        "remedy": "resume it: `lakewarden tables resume trips`",
     }
     assert served.api.get("/v1/runs").json() == {"items": [], "next": None}
 

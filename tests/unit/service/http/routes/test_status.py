@@ -45,7 +45,9 @@ def test_blocks_are_grouped_by_the_code_of_their_reason() -> None:
         [
             _status("a", clean=_paused("x"), compaction=_paused("y")),
             _status("b", clean=_paused("z"), compaction=NotDue(reason="3 of 10 commits")),
-            _status("c", clean=Due(reason="now"), compaction=Blocked(code="lock_missing", reason="no lock is named")),
+            _status(
+                "c", clean=Due(reason="now"), compaction=Blocked(code="lock_missing", reason="no lock is configured")
+            ),
         ]
     )
     assert [(one.code, one.services, one.tables) for one in found] == [("paused", 3, 2), ("lock_missing", 1, 1)]

@@ -235,7 +235,7 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "  again           in 1m 30s (2026-03-01 03:01:30Z), or when the table changes",
         "  deletes         30 of 36 files and 1 partition for good; everything from commit 20260301025700000 on stays; "
         "asked 40s ago",
-        "  STANDS STILL    it yielded 5 times in a row, the last time because: disk full",
+        "  STALLED         it yielded 5 times in a row, the last time because: disk full",
         "  due when        1 commit since the last one",
         "  spark           default",
         "  backlog         4 commits, 4 since the last request",

@@ -107,9 +107,9 @@ def test_a_claim_may_be_a_text_a_list_or_inside_another_one(
         ({"aud": "another"}, "audience"),
         ({"aud": None}, "aud"),
         ({"iss": "https://evil.example"}, "issuer is not one of"),
-        ({"sub": "policy"}, "is no name of a caller"),
-        ({"sub": "a\nb"}, "is no name of a caller"),
-        ({"sub": None}, "is no name of a caller"),
+        ({"sub": "policy"}, "is not a caller name"),
+        ({"sub": "a\nb"}, "is not a caller name"),
+        ({"sub": None}, "is not a caller name"),
         ({"groups": ["strangers"]}, "no grant"),
         ({"groups": "operators admins"}, "no grant"),
         ({"groups": {"operators": True}}, "no grant"),
@@ -247,7 +247,7 @@ def test_an_issuer_that_is_away_ends_no_token_for_a_day(
     clock.advance(timedelta(seconds=3600))
     assert isinstance(caller_of(tokens, token), Caller)
     clock.advance(timedelta(seconds=86_400))
-    assert "cannot be asked now" in _refused(tokens, token)
+    assert "cannot be reached now" in _refused(tokens, token)
     issuer.start()
     clock.advance(timedelta(seconds=31))
     assert isinstance(caller_of(tokens, token), Caller)
@@ -256,9 +256,9 @@ def test_an_issuer_that_is_away_ends_no_token_for_a_day(
 def test_an_issuer_that_is_away_at_the_start_is_told(issuer: Issuer, tokens: BearerTokens, clock: ManualClock) -> None:
     """The request may be repeated, and the token is not called invalid."""
     issuer.stop()
-    assert "cannot be asked now" in _refused(tokens, issuer.token())
+    assert "cannot be reached now" in _refused(tokens, issuer.token())
     issuer.start()
-    assert "cannot be asked now" in _refused(tokens, issuer.token()), "thirty seconds have not passed"
+    assert "cannot be reached now" in _refused(tokens, issuer.token()), "thirty seconds have not passed"
     clock.advance(timedelta(seconds=31))
     assert isinstance(caller_of(tokens, issuer.token()), Caller)
 
@@ -276,18 +276,18 @@ def test_an_issuer_that_is_away_at_the_start_is_told(issuer: Issuer, tokens: Bea
 def test_an_answer_that_is_no_set_of_keys_is_refused(issuer: Issuer, clock: ManualClock, content: bytes) -> None:
     """Nothing is guessed."""
     issuer.raw_keys = content
-    assert "cannot be asked now" in _refused(_tokens(issuer, clock), issuer.token())
+    assert "cannot be reached now" in _refused(_tokens(issuer, clock), issuer.token())
 
 
 def test_an_issuer_with_another_certificate_is_not_believed(issuer: Issuer, clock: ManualClock) -> None:
     """Its keys could be those of a thief."""
-    assert "cannot be asked now" in _refused(_tokens(issuer, clock, authority=None), issuer.token())
+    assert "cannot be reached now" in _refused(_tokens(issuer, clock, authority=None), issuer.token())
 
 
 def test_an_issuer_that_describes_another_one_is_not_believed(issuer: Issuer, clock: ManualClock) -> None:
     """The description is that of the issuer in the configuration, letter by letter."""
     other = _tokens(issuer, clock, issuer=f"{issuer.url}/")
-    assert "cannot be asked now" in _refused(other, issuer.token(iss=f"{issuer.url}/"))
+    assert "cannot be reached now" in _refused(other, issuer.token(iss=f"{issuer.url}/"))
 
 
 @pytest.mark.parametrize(

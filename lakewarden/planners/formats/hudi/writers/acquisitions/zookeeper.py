@@ -71,7 +71,7 @@ class Ensemble:
         except KazooTimeoutError as error:
             raise self._silent() from error
         except KazooException as error:
-            raise TemporaryError(f"ZooKeeper at {self._url} refuses it: {type(error).__name__}") from error
+            raise TemporaryError(f"ZooKeeper at {self._url} refuses access: {type(error).__name__}") from error
         try:
             return self._node(path)
         except (KazooException, KazooTimeoutError) as error:

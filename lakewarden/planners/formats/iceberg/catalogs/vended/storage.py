@@ -314,7 +314,7 @@ def _opened(credential: VendedCredential, catalog: RestCatalog, name: str) -> Ke
         )
     except ValidationError:
         raise PermanentError(
-            f"the catalog {name} names an endpoint of S3 that is no address of http or https"
+            f"the catalog {name} names an endpoint of S3 that is not an address of http or https"
         ) from None
     keys = {
         "access_key_id": credential.access_key,

@@ -79,7 +79,7 @@ def test_a_place_without_the_table_is_told_from_one_with_another(metastore: Meta
         _listed(metastore).tables()
     metastore.drop_table("sales.orders")
     metastore.create_table("sales.orders", PLACE, input_format=PLAIN)
-    with pytest.raises(PermanentError, match="is no Hudi table"):
+    with pytest.raises(PermanentError, match="is not a Hudi table"):
         _listed(metastore).tables()
 
 

@@ -23,16 +23,16 @@ from lakewarden.planners.partitions import time_pattern
         ({"policy": "custom"}, "no command of a user"),
         ({"policy": "success-file,custom"}, "no command of a user"),
         ({"policy": "mail"}, "success-file"),
-        ({"success_file_name": "SUCCESS"}, "no name of a hidden file"),
-        ({"success_file_name": "_a/b"}, "no name of a hidden file"),
-        ({"success_file_name": ".."}, "no name of a hidden file"),
+        ({"success_file_name": "SUCCESS"}, "not a hidden file name"),
+        ({"success_file_name": "_a/b"}, "not a hidden file name"),
+        ({"success_file_name": ".."}, "not a hidden file name"),
         ({"success_file_name": "_" * 256}, "255 bytes"),
         ({"timestamp_formatter": "yyyyMM"}, "names no day"),
         ({"timestamp_formatter": "yyyy-MM-dd'T"}, "a quote without its end"),
         ({"timestamp_formatter": "yy-MM-dd"}, "the century open"),
         ({"timestamp_formatter": "yyyy-MM-dd a"}, "holds the letter a"),
         ({"timestamp_formatter": "yyyy-MM-dd dd"}, "names the day twice"),
-        ({"time_zone": "Mars/Base"}, "not a time zone"),
+        ({"time_zone": "Mars/Base"}, "not an IANA time zone"),
         ({"command": "rm"}, "Extra inputs"),
     ],
 )
@@ -59,7 +59,7 @@ def test_a_policy_is_written_as_flinks_and_keeps_its_order(written: str, acts: l
 @pytest.mark.parametrize("name", ["", "a/b", "*", "**?"])
 def test_an_ignored_name_is_the_name_of_some_files_and_not_of_all(name: str) -> None:
     """A pattern that fits every name would hide every part in progress."""
-    with pytest.raises(ValidationError, match="no name of some files"):
+    with pytest.raises(ValidationError, match="not a file name pattern"):
         DirectoryTableOptions(ignored=(name,))
 
 

@@ -198,7 +198,7 @@ def test_a_name_that_can_be_no_table_is_told_and_hides_no_other(lake: Path) -> N
 
     assert listing.tables == ("hudi_clicks",)
     assert [why.partition(" holds ")[2] for why in listing.refused.values()] == [
-        "a wildcard, which is no table's address"
+        "a wildcard, which is not a table's address"
     ]
 
 

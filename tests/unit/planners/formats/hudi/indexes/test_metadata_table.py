@@ -226,7 +226,7 @@ def test_equal_listings_do_not_differ_and_what_is_gone_is_always_told(
         (path, name) for path, names in known.items() for name in names - stored.get(path, frozenset())
     }
     assert found.still(found) == found
-    assert found.still(Differences()) == Differences(), "what is no difference any more was a commit in between"
+    assert found.still(Differences()) == Differences(), "what is not a difference any more was a commit in between"
 
 
 def test_a_table_of_which_all_is_unknown_is_told_in_a_few_lines() -> None:

@@ -103,7 +103,7 @@ ORDERED = {
 }
 """What tells how the rows of a table of version 9 are merged, in an order in which Hudi writes it."""
 
-BROKE_OFF = "hoodie.properties broke off: it "
+BROKE_OFF = "hoodie.properties is incomplete: it "
 COLUMNS = '{"type":"record","name":"r","fields":[{"name":"id"},{"name":"ts"},{"name":"part"},{"name":"Region"}]}'
 NO_ORDER = {"hoodie.table.ordering.fields": "", "hoodie.table.precombine.field": ""}
 FLINKS = "org.apache.hudi.common.model.EventTimeAvroPayload"
@@ -263,7 +263,7 @@ def test_a_table_with_partitions_names_their_fields(tmp_path: Path, fields: str 
     (table.folder / "other" / ".hoodie").mkdir()
     (table.folder / "other" / ".hoodie" / "hoodie.properties").touch()
     (of_another / ".hoodie_partition_metadata").touch()
-    assert not blocked(table), "the folder of another table is no partition"
+    assert not blocked(table), "the folder of another table is not a partition"
     (table.folder / folder).mkdir(parents=True)
     (table.folder / folder / ".hoodie_partition_metadata").touch()
     assert blocked(table)[0].reason.startswith(f"{BROKE_OFF}lacks hoodie.table.partition.fields")

@@ -150,7 +150,7 @@ def test_what_a_run_left_half_way_holds_back_others_and_is_due(table: HudiTable)
     mark.write_text(time)
     view = look(table, Service.SAVEPOINT).view
     assert [one for one in Service if not any(why.concerns(one) for why in view.blockers)] == [Service.SAVEPOINT]
-    assert view.backlogs[Service.SAVEPOINT].unfinished == f"savepoint {time} was left half-way"
+    assert view.backlogs[Service.SAVEPOINT].unfinished == f"savepoint {time} was left unfinished"
     mark.write_bytes(b"9" * 100)
     assert any(one.concerns(Service.SAVEPOINT) for one in look(table, Service.SAVEPOINT).view.blockers)
 

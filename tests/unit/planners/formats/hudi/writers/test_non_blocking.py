@@ -67,8 +67,8 @@ def test_a_compaction_waits_for_no_write_where_writers_do_not_block(
 @pytest.mark.parametrize(
     ("groups", "version", "why"),
     [
-        ((ORDINARY,), 9, "are no buckets"),
-        ((SHARED, ORDINARY), 9, "are no buckets"),
+        ((ORDINARY,), 9, "are not buckets"),
+        ((SHARED, ORDINARY), 9, "are not buckets"),
         ((BUCKET,), 9, "nothing shows it"),
         ((SHARED,), 6, "version 8 or later"),
     ],

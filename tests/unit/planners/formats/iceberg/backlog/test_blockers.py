@@ -50,7 +50,7 @@ def test_an_ordinary_table_is_served(version: int) -> None:
         ({"properties": {"nessie.catalog.content-id": "x", "gc.enabled": "true"}}, DELETING, "nessie.catalog"),
         ({"snapshots": (SNAPSHOT, replace(SNAPSHOT, id=7, manifest_list=None))}, DELETING, "snapshot 7"),
         ({"location": "s3://bucket"}, frozenset({Service.ORPHANS}), "s3://bucket"),
-        ({"location": "file:"}, frozenset({Service.ORPHANS}), "no folder of its own"),
+        ({"location": "file:"}, frozenset({Service.ORPHANS}), "not a folder of its own"),
     ],
 )
 def test_what_cannot_be_served_is_held_back(news: dict[str, Any], services: frozenset[Service], said: str) -> None:

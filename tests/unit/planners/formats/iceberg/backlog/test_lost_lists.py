@@ -55,7 +55,7 @@ def test_a_snapshot_that_stays_is_named_before_a_run(table: IcebergTable) -> Non
     table.append()
     name = _lose(table, first)
     [blocker] = look(table, *SERVICES).view.blockers
-    assert f"snapshot {first} has lost its manifest list" in blocker.reason
+    assert f"snapshot {first} is missing its manifest list" in blocker.reason
     assert name in blocker.reason
     assert f"by_id({first})" in blocker.remedy
     assert blocker.services == {Service.CLEAN, Service.ORPHANS}
@@ -102,7 +102,7 @@ def test_damage_of_a_tagged_snapshot_is_named_before_a_run(table: IcebergTable, 
     path = _damaged(table, tagged, what)
     [blocker] = look(table, *SERVICES).view.blockers
     kind = "manifest list" if "list" in what else "manifest"
-    assert f"snapshot {tagged} (the tag 'audit') has lost its {kind} {path}" in blocker.reason
+    assert f"snapshot {tagged} (the tag 'audit') is missing its {kind} {path}" in blocker.reason
     assert blocker.services == {Service.CLEAN, Service.ORPHANS}
     assert "remove the tag 'audit', and then expire it by hand" in blocker.remedy
     assert f"by_id({tagged})" in blocker.remedy
@@ -156,7 +156,7 @@ def test_a_list_that_lakewarden_cannot_use_hides_no_lost_one(table: IcebergTable
     assert look(table, *SERVICES).view.blockers == ()
     _lose(table, first)
     [blocker] = look(table, *SERVICES).view.blockers
-    assert f"snapshot {first} has lost its manifest list" in blocker.reason
+    assert f"snapshot {first} is missing its manifest list" in blocker.reason
 
 
 def test_lists_are_looked_for_rarely_and_at_once_after_one_was_lost(table: IcebergTable, clock: ManualClock) -> None:

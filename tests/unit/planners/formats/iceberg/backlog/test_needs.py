@@ -384,7 +384,7 @@ def test_an_archive_is_due_when_there_are_many_small_manifests() -> None:
     """
     metadata = a_metadata(*appends(3))
     small = [a_manifest() for _ in range(20)]
-    assert needs(metadata, manifests=small).notes[Service.ARCHIVE] == ("20 small manifests of 20 are written anew",)
+    assert needs(metadata, manifests=small).notes[Service.ARCHIVE] == ("20 small manifests of 20 are rewritten",)
     for others in (
         small[:19],
         [*small[:10], *(a_manifest(of_deletes=True) for _ in range(10))],
@@ -401,7 +401,7 @@ def test_an_archive_is_due_when_there_are_many_small_manifests() -> None:
     ("metadata", "why"),
     [
         (a_metadata(*appends(3), types=frozenset({"long", "time"})), "columns of type time"),
-        (a_metadata(*appends(3), format_version=3), "would number the rows"),
+        (a_metadata(*appends(3), format_version=3), "would give the rows"),
     ],
 )
 def test_an_archive_rewrites_no_manifests_that_iceberg_would_fail_at_or_number_anew(

@@ -38,7 +38,7 @@ def test_a_table_points_to_its_metadata(server: MetastoreInMemory) -> None:
 
     assert metastore.metadata_file("sales.orders") == ICEBERG["metadata_location"]
     assert metastore.tables().tables == ["sales.orders"]
-    with pytest.raises(PermanentError, match=r"sales\.parquet of the catalog lake is no Iceberg table"):
+    with pytest.raises(PermanentError, match=r"sales\.parquet of the catalog lake is not an Iceberg table"):
         metastore.metadata_file("sales.parquet")
     with pytest.raises(PermanentError, match=r"the catalog lake has no table sales\.nothing"):
         metastore.metadata_file("sales.nothing")

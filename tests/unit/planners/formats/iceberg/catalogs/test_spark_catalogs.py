@@ -140,8 +140,8 @@ def test_our_own_credentials_are_those_of_hadoop() -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"properties": {"header.x-iceberg-access-delegation": "vended-credentials"}}, "say it as access: vended"),
-        ({"properties": {"rest.signing-name": "glue"}}, "say it as sigv4"),
+        ({"properties": {"header.x-iceberg-access-delegation": "vended-credentials"}}, "set access: vended"),
+        ({"properties": {"rest.signing-name": "glue"}}, "set sigv4"),
         ({"sigv4": SIGNED["sigv4"], "token": {"env": "CATALOG_SECRET"}}, "sigv4 takes the place of token"),
         ({"sigv4": {"service": "glue", "region": "x", "access_key": {"env": "A"}}}, "give both or none"),
         ({"access": "remote"}, "'storage' or 'vended'"),

@@ -130,7 +130,7 @@ def seen_at(table: IcebergTable, file: Path, previous: Observation | None, now: 
     )
 
 
-@pytest.mark.parametrize("broken", ["", "is no metadata file", "is not there"])
+@pytest.mark.parametrize("broken", ["", "is not a metadata file", "is not there"])
 @pytest.mark.parametrize("remembers", [True, False], ids=["seen before", "after a restart"])
 def test_a_pointer_that_is_set_back_is_one_block_with_both_ways_out(
     table: IcebergTable, broken: str, *, remembers: bool
@@ -141,7 +141,7 @@ def test_a_pointer_that_is_set_back_is_one_block_with_both_ways_out(
     before, newest = versions(table)
     aged(newest, HOUR / 6)
     seen = seen_at(table, newest, None) if remembers else None
-    if broken == "is no metadata file":
+    if broken == "is not a metadata file":
         newest.write_text("{}")
     if broken == "is not there":
         for path in table.metadata.glob(f"snap-{table.current}-*.avro"):

@@ -121,7 +121,7 @@ def test_if_a_snapshot_that_stays_cannot_be_read_nothing_goes(table: IcebergTabl
     _damage(lost, what)
     with pytest.raises(CorruptMetadataError if what == "broken" else VanishedError) as raised:
         only_reachable_from([expired], metadata_of(table), LocalStorage())
-    assert f"snapshot {tagged} (the tag 'audit') has lost its manifest {'list ' * is_list}{lost}" in str(raised.value)
+    assert f"snapshot {tagged} (the tag 'audit') is missing its manifest {'list ' * is_list}{lost}" in str(raised.value)
     assert "so no file is deleted; " in str(raised.value)
     assert "restore it from a backup" in str(raised.value)
     assert "remove the tag 'audit', and then expire it by hand" in str(raised.value)
@@ -135,7 +135,7 @@ def test_all_snapshots_that_need_a_lost_manifest_are_named(table: IcebergTable, 
     lost = _only_of(table, snapshots[1], snapshots[0], is_list=False)
     _damage(lost, what)
     told = _refused(table)
-    assert f"snapshot {snapshots[-1]} (the branch 'main') has lost its manifest {lost}" in told
+    assert f"snapshot {snapshots[-1]} (the branch 'main') is missing its manifest {lost}" in told
     assert "and so have 11 others: " in told
     assert "restore it from a backup" in told
     assert "by_id" not in told
@@ -146,7 +146,7 @@ def test_all_snapshots_that_need_a_lost_manifest_are_named(table: IcebergTable, 
     table.refs["audit"] = {"snapshot-id": snapshots[5], "type": "tag"}
     table.save()
     told = _refused(table)
-    assert f"snapshot {snapshots[5]} (the tag 'audit') has lost its manifest {lost}" in told
+    assert f"snapshot {snapshots[5]} (the tag 'audit') is missing its manifest {lost}" in told
     assert f"by_id({snapshots[5]})" in told
 
 
@@ -170,7 +170,7 @@ def test_what_is_lost_after_the_look_is_named_too(table: IcebergTable) -> None:
     suspects.spare_reachable(metadata_of(table), LocalStorage(), without=[expired])
     newest = table.append()
     Path(table.snapshots[newest].line["manifest-list"]).unlink()
-    with pytest.raises(VanishedError, match=f"snapshot {newest} .* has lost its manifest list"):
+    with pytest.raises(VanishedError, match=f"snapshot {newest} .* is missing its manifest list"):
         suspects.spare_reachable(metadata_of(table), LocalStorage(), without=[expired])
 
 

@@ -337,7 +337,7 @@ def test_an_avro_file_of_something_else_is_no_manifest_list(tmp_path: Path) -> N
     table = IcebergTable(tmp_path / "trips")
     table.append()
     (manifest,) = table.metadata.glob("*-m0.avro")
-    with pytest.raises(CorruptMetadataError, match="no manifest list"):
+    with pytest.raises(CorruptMetadataError, match="not a manifest list"):
         read_manifest_list(manifest.read_bytes(), path=str(manifest))
 
 

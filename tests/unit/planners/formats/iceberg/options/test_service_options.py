@@ -76,7 +76,7 @@ def test_where_it_is_silent_nulls_are_the_least() -> None:
 @pytest.mark.parametrize("text", ["", "id,", "bucket(16, id)", "id DOWN", "a b", "id NULLS", "id; drop table t"])
 def test_what_is_no_order_is_refused_when_the_configuration_is_read(text: str) -> None:
     """The error shows the syntax. It comes before any run."""
-    with pytest.raises(ValidationError, match="no column with its order: write it as in `day DESC NULLS LAST, id`"):
+    with pytest.raises(ValidationError, match="not a column with its order: write it as in `day DESC NULLS LAST, id`"):
         ClusteringOptions(sort_order=text)
 
 
@@ -132,5 +132,5 @@ def test_any_text_may_be_asked_for(value: str, other: str) -> None:
 )
 def test_what_is_no_predicate_is_refused_when_the_configuration_is_read(text: str) -> None:
     """The error shows the syntax. It comes before any run."""
-    with pytest.raises(ValidationError, match="no condition on a partition: write it as in"):
+    with pytest.raises(ValidationError, match="not a condition on a partition: write it as in"):
         CompactionOptions(where=text)

@@ -73,7 +73,7 @@ def test_the_mark_of_a_table_is_its_newest_snapshot() -> None:
 @pytest.mark.parametrize("mark", ["", "7", "7-", "-7", "seven-1", "1-2-3"])
 def test_a_text_that_is_no_mark_is_refused(mark: str) -> None:
     """Nothing is rewritten by a guess."""
-    with pytest.raises(PermanentError, match="is no mark of a rewrite of all files"):
+    with pytest.raises(PermanentError, match="is not a mark of a rewrite of all files"):
         Reach.of_text(mark)
 
 

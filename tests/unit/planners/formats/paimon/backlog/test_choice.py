@@ -189,5 +189,5 @@ def test_a_compaction_that_cannot_be_read_is_a_fault(trips: PaimonTable) -> None
     trips.append(merging=True)
     (trips.folder / "manifest" / trips.snapshots[2]["deltaManifestList"]).write_bytes(b"")
     found = look(trips)
-    assert "is no manifest list" in found.faults[0]
+    assert "is not a valid manifest list" in found.faults[0]
     assert found.facts.since.commits == 2

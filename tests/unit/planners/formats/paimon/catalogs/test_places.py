@@ -112,7 +112,7 @@ def test_a_metastore_tells_the_folder_of_a_paimon_table_alone(metastore: Metasto
     hive = catalog(type="hive", uri=metastore.uri)
     assert tables(hive) == Listing(tables=["sales.items", "sales.orders"])
     assert place("sales.orders", hive) == "/lake/anywhere/orders"
-    with pytest.raises(PermanentError, match=r"sales\.hudi of the catalog lake is no Paimon table"):
+    with pytest.raises(PermanentError, match=r"sales\.hudi of the catalog lake is not a Paimon table"):
         place("sales.hudi", hive)
     with pytest.raises(PermanentError, match=r"has no table sales\.none"):
         place("sales.none", hive)
@@ -233,7 +233,7 @@ def test_the_token_tells_the_folder_of_a_table_that_is_named_by_its_catalog(tmp_
 @pytest.mark.parametrize("key", ["lock.enabled", "jdbc.password", "metastore", "catalog-key", "warehouse"])
 def test_a_property_with_a_setting_of_its_own_is_refused(key: str) -> None:
     """It would override the setting, and a secret would stand in the file."""
-    with pytest.raises(ValidationError, match="is no property here"):
+    with pytest.raises(ValidationError, match="is not a property here"):
         catalog(type="jdbc", uri="jdbc:sqlite:/c.db", warehouse="/w", properties={key: "x"})
 
 

@@ -150,4 +150,4 @@ def test_an_old_snapshot_that_cannot_be_read_is_a_fault(trips: PaimonTable) -> N
     trips.snapshot_file(2).write_text("{")
     view = view_of(trips)
     assert [one.time[-1] for one in view.timeline.instants] == ["1", "3", "4", "5", "6"]
-    assert "snapshot-2 is no snapshot of a Paimon table" in view.faults[0]
+    assert "snapshot-2 is not a valid snapshot of a Paimon table" in view.faults[0]

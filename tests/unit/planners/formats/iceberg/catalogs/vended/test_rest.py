@@ -83,10 +83,10 @@ def test_where_that_fails_the_table_is_asked_for(rest: IcebergRest, address: str
 @pytest.mark.parametrize(
     ("status", "says"),
     [
-        (403, "forbids us sales.orders"),
+        (403, "denies us access to sales.orders"),
         (404, "has no table sales.orders"),
         (500, "does not answer"),
-        (401, "refuses us"),
+        (401, "rejects our credentials"),
     ],
 )
 def test_a_refusal_is_told_as_that_of_the_table(rest: IcebergRest, status: int, says: str) -> None:
