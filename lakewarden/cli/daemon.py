@@ -46,7 +46,7 @@ def audit(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the audit log, the newest entry first: what persons and programs did."""
+    """Print the audit log, newest first: what people and programs changed."""
     page = client_of(url, key_file).audit
     show_list(page, _ACTS, limit=limit, as_json=as_json, empty=none_of("audit record", {"table": table}), table=table)
 
@@ -94,7 +94,7 @@ def discovery(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the catalogs and the patterns that tables are found by: what was found, when, and what was refused."""
+    """Show the catalogs and patterns that tables are discovered by: what was found, when, and what was refused."""
     client = client_of(url, key_file)
     if now:
         now_answer = client.discover_now()
@@ -116,7 +116,7 @@ def discovery(
 
 
 def reload(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
-    """Let the daemon read its configuration again. Runs go on, and a file with an error changes nothing."""
+    """Reload the configuration of the daemon. Runs go on, and a file with an error changes nothing."""
     answer = client_of(url, key_file).reload()
     if as_json:
         print(as_written(answer))
@@ -138,7 +138,7 @@ def drain(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """End the daemon, as SIGTERM does. It starts no more runs, and waits for active runs."""
+    """Stop the daemon, as SIGTERM does. It starts no more runs, and waits for active runs."""
     client = client_of(url, key_file)
     if not yes:
         if not sys.stdin.isatty():
@@ -184,7 +184,7 @@ def create(
     config: ConfigFile = CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key, and print it once."""
+    """Create a key, and print it once."""
     from lakewarden.service.commands.keys import create_key  # noqa: PLC0415
     from lakewarden.service.model.access import Role  # noqa: PLC0415
 

@@ -109,7 +109,7 @@ def writer_options(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> int:
-    """Print the options for the writers of a table."""
+    """Print the options that the writers of a table must set, ready to paste."""
     from lakewarden.service.commands.writer_options import print_writer_options  # noqa: PLC0415
 
     key = key_of(key_file)
@@ -166,7 +166,7 @@ def report(
     ] = None,
     limit: Limit = 20,
 ) -> int:
-    """Print what the tables of a lake need, the worst first, by the defaults of a daemon. It needs none, and changes
+    """Print what the tables of a lake need, worst first. It needs no daemon, uses its default settings, and changes
     nothing.
 
     The exit code is 2 if no table could be read.
@@ -191,7 +191,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="The file to write. It must not exist yet.")],
     config: ConfigFile = CONFIG,
 ) -> int:
-    """Write the store to a file, while the daemon runs. A PostgreSQL database is written by pg_dump."""
+    """Back up the store to a file, while the daemon runs. A PostgreSQL database is dumped by pg_dump."""
     from lakewarden.service.commands.backing_up import back_up  # noqa: PLC0415
 
     return back_up(file, config=config, out=sys.stdout)
@@ -200,7 +200,7 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="A file of `lakewarden backup`.")], config: ConfigFile = CONFIG
 ) -> int:
-    """Put a backup in the place of the SQLite store. No daemon may run. What was there before is kept beside it."""
+    """Replace the SQLite store by a backup. Stop every daemon first. The old store is kept beside it."""
     from lakewarden.service.commands.backing_up import restore as put_back  # noqa: PLC0415
 
     return put_back(file, config=config, out=sys.stdout)

@@ -40,7 +40,7 @@ def list_approvals(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the deletions beyond a budget, those that wait and those that are approved."""
+    """List the deletions that are waiting for approval or approved."""
     page = client_of(url, key_file).approvals
     show_list(
         page, _APPROVALS, limit=limit, as_json=as_json, empty="no deletion is waiting for approval", waiting=waiting
@@ -58,7 +58,7 @@ def approve(
     url: Url = DAEMON,
     key_file: KeyFile = None,
 ) -> None:
-    """Approve the deletions that wait for a service of a table, or of many, exactly as `approvals list` shows them."""
+    """Approve the waiting deletions of a service on one or many tables, exactly as `approvals list` shows them."""
     client = client_of(url, key_file)
     body: ApprovalRequest | None = None if by is None else {"by": by}
     if most_files is None and not any(sign in table for sign in "*?["):

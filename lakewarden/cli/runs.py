@@ -45,7 +45,7 @@ def list_runs(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, the newest first."""
+    """List runs, newest first."""
     client = client_of(url, key_file)
     states = [*(state or ()), *(ACTIVE if active else ())]
     filters: Mapping[str, Any] = {"table": table, "service": service, "state": states or None}
@@ -76,7 +76,7 @@ def show_run(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> int | None:
-    """Show a run. With --watch, wait until it has ended. The exit code is then 1 if the run did not succeed."""
+    """Show a run. With --watch, wait for its end; the exit code is 1 if it did not succeed."""
     client = client_of(url, key_file)
     answer = client.run(run)
     if watch and answer["ended_at"] is None:

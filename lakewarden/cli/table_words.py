@@ -45,9 +45,9 @@ def explain(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> int | None:
-    """Print what would run on a table and why: of a daemon, or of a path by the defaults of a daemon.
+    """Print what would run on a table, and why. For an id, the daemon answers.
 
-    Of a path it reads the table once, changes nothing, and ends with 2 if a part of the table cannot be read.
+    A path is read once, by the default settings and without a change. The exit code is 2 if a part cannot be read.
     """
     from lakewarden.service.commands.explain import explain_table  # noqa: PLC0415
 
@@ -112,7 +112,7 @@ def decisions(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the past decisions on a table, the newest first. `explain --at` prints those of one moment."""
+    """List the past decisions on a table, newest first. `explain --at` prints those of one moment."""
     client = client_of(url, key_file)
 
     def page(**query: Any) -> Any:
@@ -144,7 +144,7 @@ def timeline(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the active instants of a table, the newest first."""
+    """List the active instants of a table, newest first."""
     client = client_of(url, key_file)
     filters: Mapping[str, Any] = {"action": action, "pending": pending, "ours": ours}
 
@@ -163,7 +163,7 @@ _SETTINGS = (
 
 
 def policies(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
-    """List the settings of a table that are in force, and where each of them comes from."""
+    """List the settings in force for a table, and where each comes from."""
     client = client_of(url, key_file)
     answer = about_table(client, table, lambda: client.policies(table))
     if as_json:

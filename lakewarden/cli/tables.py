@@ -72,7 +72,7 @@ def list_tables(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the tables for which the key is a viewer."""
+    """List the tables that the key may view."""
     filters: dict[str, Any] = {"id": pattern, "format": format_name, "mode": mode, "label": label}
     if only is not None:
         filters[only] = True
@@ -146,7 +146,7 @@ def register_table(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register a table. The daemon keeps it in its store, and serves it at once, and after each restart."""
+    """Register a table. The daemon serves it at once, and keeps it in its store."""
     options = {"path": path, "id": id_, "format": format_name, "policy": policy, "mode": mode, "labels": _labels(label)}
     body = {**_entry(entry), **_without_none(options)}
     answer = client_of(url, key_file).register_table(body=cast(RegisteredTableRequest, body))
@@ -164,7 +164,7 @@ def change_table(
     key_file: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change settings of a table that was registered. The others stay. With --entry they are those of the file."""
+    """Change settings of a registered table. The others stay. --entry replaces all of them by those of the file."""
     client = client_of(url, key_file)
     former: Mapping[str, Any] = client.registration(table)["entry"]
     base = {name: value for name, value in former.items() if name != "id"}
@@ -180,7 +180,7 @@ def change_table(
 
 @command(app, "remove")
 def remove_table(table: Table, url: Url = DAEMON, key_file: KeyFile = None) -> None:
-    """Serve a registered table no longer. Its runs end first. Nothing of the table is touched."""
+    """Stop serving a registered table, once its runs have ended. The table itself is not touched."""
     client_of(url, key_file).remove_table(table)
     print(printable(f"{table} is removed: the daemon releases it once its runs have ended"))
 
@@ -198,7 +198,7 @@ _REGISTRATIONS = (
 
 @command(app, "registered")
 def list_registered(limit: Limit = 0, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
-    """List the tables that were registered over the API or this command line, and why any of them is not served."""
+    """List the tables that were registered over the API or the command line, and why one is not served."""
     page = client_of(url, key_file).registrations
     show_list(
         page,
@@ -247,7 +247,7 @@ def pause(
     url: Url = DAEMON,
     key_file: KeyFile = None,
 ) -> None:
-    """Pause a table, or all tables. No more runs are started. The next step of a run under way is refused.
+    """Pause a table, or all tables. No more runs start. Active runs stop after their current step.
 
     A commit that was permitted already goes on.
     """
@@ -264,7 +264,7 @@ def pause(
 
 @command(app, "resume")
 def resume(table: OptionalTable = None, everything: All = False, url: Url = DAEMON, key_file: KeyFile = None) -> None:
-    """End the pause of a table, or of all tables. This ends every backoff and quarantine of a table, too."""
+    """Resume a table, or all tables. This also ends every backoff and quarantine of the table."""
     client, named = client_of(url, key_file), _named(table, everything=everything)
     if named is None:
         client.resume()

@@ -116,7 +116,7 @@ def test_a_forbidden_table_is_named_with_what_to_do(asker: Any, rest: IcebergRes
     error = refused(asker.where, settings_of(rest), HEALTHY[1])
 
     assert isinstance(error, PermanentError)
-    assert str(error).startswith("the catalog lake forbids us sales.good1: ")
+    assert str(error).startswith("the catalog lake denies us access to sales.good1: ")
 
 
 @pytest.mark.parametrize("status", [403, 500, 503])
