@@ -60,7 +60,7 @@ _MANY = """\
 
 At most `management.table_series` tables (500) have series of their own. The others are together under
 `table="_other"`. The tables that most need an operator come first: by what an operator has to act on, then by the age
-of the oldest pending instant, then by the bytes of the backlog. The choice is made anew once a minute.
+of the oldest pending instant, then by the bytes of the backlog. The choice is made again every minute.
 
 The column `_other` says how the values of several tables become one. A `sum` over all series does not depend on the
 limit: `sum by (service) (lakewarden_table_pending_instants)` is right with any number of tables. Metrics with the

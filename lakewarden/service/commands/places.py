@@ -96,7 +96,7 @@ def table_at(place: str, config: Config | None, *, format_name: str | None) -> T
         raise PermanentError(
             f"{location} is not a table: no file of {', '.join(signs())} tells that it is one; if it is a "
             "folder of data "
-            "files, say --format directory"
+            "files, add --format directory"
         )
     return Table(id=TableId(location), format=table_format, location=location)
 

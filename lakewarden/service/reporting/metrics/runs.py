@@ -48,7 +48,7 @@ class RunMetrics(Listener):
         )
         self._removed_bytes = Counter(
             "lakewarden_removed_bytes",
-            "Bytes of the files that runs have deleted, as far as the services know the sizes.",
+            "Bytes of the files that runs have deleted, if the service knows the sizes.",
             ["service"],
             registry=registry,
         )
