@@ -26,7 +26,7 @@ def test_every_route_names_the_table_that_is_not_registered(served: ServedDaemon
     for method, path in routes:
         answer = served.api.request(method, path.format(table="nope", service="clean", run="1", hold="1"))
         said = (answer.status_code, answer.json()["code"], answer.json()["detail"])
-        assert said == (404, "not_found", "no table 'nope' is registered"), (method, path)
+        assert said == (404, "not_found", "table 'nope' is not registered"), (method, path)
 
 
 def test_a_control_thread_that_does_not_answer_is_a_reason_to_ask_again() -> None:

@@ -26,8 +26,8 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     ("path", "status", "said"),
     [
         ("/no/such/page", 404, "no route with this path"),
-        ("/tables/none", 404, "no table &#39;none&#39; is registered"),
-        ("/runs/none", 404, "there is no run none"),
+        ("/tables/none", 404, "table &#39;none&#39; is not registered"),
+        ("/runs/none", 404, "no run none"),
         ("/?sort=best", 422, "query.sort"),
         ("/?colour=1", 422, "colour"),
         ("/?page=0", 422, "query.page"),
