@@ -74,7 +74,7 @@ def replicas(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = Fals
     if as_json:
         print(as_written(answer))
     else:
-        show_items(answer["items"], _REPLICAS, empty="there is no replicas")
+        show_items(answer["items"], _REPLICAS, empty="no replica has joined")
 
 
 _SOURCES = (
