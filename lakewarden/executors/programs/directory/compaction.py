@@ -13,12 +13,16 @@ import errno
 import functools
 import os
 import secrets
+from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import structlog
+from pyspark import inheritable_thread_target
 
 from lakewarden.executors import points
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
@@ -334,36 +338,41 @@ class CompactionSteps(_Compaction):
 
     def execute(self, plan: Plan) -> None:
         """Write the new files of partitions beside them, and compare both sides. A refused one counts for none."""
-        inside = Home(self._table.location, private=(OURS,), by_key=True)
         self._own.require_exchange()
-        marker = marker_of(self._table)
-        for path in self._due:
-            if len(self._prepared) == self._options.max_partitions:
-                self._more = True
-                break
-            place = location_of(self._table.location, path)
-            try:
-                if (outside := inside.why_outside(place, whole_folder=True)) is not None or os.path.islink(place):  # noqa: PTH114 - a location
-                    raise NotRewrittenError(f"it {outside or 'is a link'}")
-                refuse_listed_above(self._table.location, path, self._storage)
-                exchange = Exchange(
-                    home=self._own.new(),
-                    table=self._table.location,
-                    partition=path,
-                    run=self._run,
-                    old=entries(place),
-                )
-                self._prepared.append(prepared(self._session, exchange, self._kinds, self._options, marker))
-            except (NotRewrittenError, NoFileError, PermanentError) as refusal:
-                self._refuse(path, str(refusal))
-            except FileNotFoundError:
-                self._refuse(path, "it was dropped or changed meanwhile")
-            except OSError as error:
-                if error.errno != errno.EMLINK and not is_of_one_place(error):
-                    raise
-                self._refuse(path, f"it cannot be rewritten in {OURS}: {error.strerror}")
+        due = iter(self._due)
+        with ThreadPoolExecutor(self._session.sparkContext.defaultParallelism) as threads:
+            while wanted := list(islice(due, self._options.max_partitions - len(self._prepared))):
+                works = [inheritable_thread_target(functools.partial(self._prepare, path)) for path in wanted]
+                deque(threads.map(lambda work: work(), works), maxlen=0)
+        self._more = next(due, None) is not None
         if not self._prepared:
             raise NotYetError(f"no partition could be compacted: {self._refused[0]}", delay=_REST)
+
+    def _prepare(self, path: str) -> None:
+        """Write the new files of one partition beside it, in a thread of its own, with the run's group and tag."""
+        place = location_of(self._table.location, path)
+        try:
+            inside = Home(self._table.location, private=(OURS,), by_key=True)
+            if (outside := inside.why_outside(place, whole_folder=True)) is not None or os.path.islink(place):  # noqa: PTH114 - a location
+                raise NotRewrittenError(f"it {outside or 'is a link'}")
+            refuse_listed_above(self._table.location, path, self._storage)
+            exchange = Exchange(
+                home=self._own.new(),
+                table=self._table.location,
+                partition=path,
+                run=self._run,
+                old=entries(place),
+            )
+            marker = marker_of(self._table)
+            self._prepared.append(prepared(self._session, exchange, self._kinds, self._options, marker))
+        except (NotRewrittenError, NoFileError, PermanentError) as refusal:
+            self._refuse(path, str(refusal))
+        except FileNotFoundError:
+            self._refuse(path, "it was dropped or changed meanwhile")
+        except OSError as error:
+            if error.errno != errno.EMLINK and not is_of_one_place(error):
+                raise
+            self._refuse(path, f"it cannot be rewritten in {OURS}: {error.strerror}")
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Look at each partition again, and exchange its folder if nothing has moved since the plan."""

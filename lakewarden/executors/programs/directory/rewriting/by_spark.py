@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 from pyarrow import parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 
 from lakewarden.executors.programs import java_errors
@@ -328,9 +328,11 @@ def _error_of(causes: Sequence[str], _step: Step) -> LakewardenError:
 
 
 def rewritten(spark: Any, files: Sequence[Path], kind: FileFormat, target: Path, *, count: int) -> list[Path]:
-    """Write the rows of files into `count` new ones at most, below `target`, and return these, in order.
+    """Write the rows of files into `count` new ones at most, below `target`, and return these, in order. The old rows
+    are summed up on their way to the writer, the new ones are read again.
 
-    Raises NotRewrittenError if the files cannot be rewritten without a loss, a TemporaryError if the work was stopped.
+    Partitions may be rewritten side by side. Raises NotRewrittenError if the files cannot be rewritten without a loss,
+    a TemporaryError if the work was stopped.
     """
     of_orc = partial(columns_of_orc, spark)
     chosen, footer = same_footers(files, kind, of_orc)
@@ -338,17 +340,20 @@ def rewritten(spark: Any, files: Sequence[Path], kind: FileFormat, target: Path,
         raise NotRewrittenError(f"{len(files) - len(chosen)} of its {len(files)} small files have other columns")
     refuse_fine_times(files, kind)
     with java_errors.translated(Step.EXECUTE, _error_of):
+        spark = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - settings of its own
         for key, value in {**_SESSION, **_written_as(footer)}.items():
             spark.conf.set(key, value)
-        rows = _read(spark, kind, files)
-        writer = rows.coalesce(count).write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        old, on_the_way = _read(spark, kind, files), Observation()
+        writer = old.observe(on_the_way, *_sums(old)).coalesce(count).write
+        writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         codecs = _CODECS_OF_PARQUET if kind is FileFormat.PARQUET else _CODECS
         writer.option("compression", codecs.get(footer.codec, "snappy")).format(kind.value).save(str(target))
         made = sorted(file for file in target.iterdir() if file.name.startswith("part-"))
-        before, after = _sums(rows), _sums(_read(spark, kind, made))
+        after = _summed(_read(spark, kind, made))
+        before = on_the_way.get if _is_told(on_the_way) else _summed(old)
     if rows_of(made, kind, of_orc, footer) != footer.rows:
         raise NotRewrittenError("the new files do not have as many rows as the old ones")
-    if before != after or before[0] != footer.rows:
+    if before != after or after["rows"] != footer.rows:
         raise NotRewrittenError("the new files do not hold the values of the old ones")
     return made
 
@@ -361,18 +366,27 @@ def _read(spark: Any, kind: FileFormat, files: Sequence[Path]) -> DataFrame:
     return frame
 
 
-def _sums(rows: DataFrame) -> tuple[Any, ...]:
+def _is_told(sums: Observation) -> bool:
+    """Whether Spark has told the sums. Its bus drops events when there are too many, and `get` would wait for ever."""
+    told: Any = sums._jo  # noqa: SLF001 - as above
+    return bool(told.future().isCompleted())
+
+
+def _summed(rows: DataFrame) -> dict[str, Any]:
+    return rows.agg(*_sums(rows)).collect()[0].asDict()
+
+
+def _sums(rows: DataFrame) -> list[Column]:
     """Return the number of rows, and two sums over all values of all columns. They do not depend on the order of the
     rows, and a value that is missing counts in its own place.
     """
     columns = [F.col(f"`{name.replace('`', '``')}`") for name in rows.columns]
     values = [part for column in columns for part in (column, column.isNull())]
-    sums = rows.agg(
-        F.count(F.lit(1)),
-        F.sum(F.xxhash64(*values).cast("decimal(38,0)")),
-        F.sum(F.hash(*values).cast("decimal(38,0)")),
-    ).collect()
-    return tuple(sums[0])
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.sum(F.xxhash64(*values).cast("decimal(38,0)")).alias("by_xxhash64"),
+        F.sum(F.hash(*values).cast("decimal(38,0)")).alias("by_murmur3"),
+    ]
 
 
 def _written_as(footer: Footer) -> dict[str, str]:
