@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -56,14 +57,20 @@ class Trigger(ABC):
 
         Raises ValueError in the words of that type.
         """
-        hints = get_type_hints(cls, include_extras=True)
-        [name] = (field.name for field in fields(cls))
+        name, type_of_argument = _argument(cls)
         try:
-            return cls(**{name: TypeAdapter(hints[name]).validate_python(argument)})
+            return cls(**{name: type_of_argument.validate_python(argument)})
         except ValidationError as wrong:
             error = wrong.errors()[0]
             reason = error["ctx"]["error"] if error["type"] == "value_error" else f"{shown(argument)} is not a number"
             raise ValueError(reason) from wrong
+
+
+@cache
+def _argument(kind: type[Trigger]) -> tuple[str, TypeAdapter[Any]]:
+    """Return the one field of a trigger, and its type. To make a type takes longer than to read all else of a table."""
+    [name] = (field.name for field in fields(kind))
+    return name, TypeAdapter(get_type_hints(kind, include_extras=True)[name])
 
 
 Count = Annotated[int, Within(1, 1_000_000)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 LONGEST = 4000
@@ -91,6 +92,7 @@ def hide(secret: str) -> None:
             _known = (secret, *_known)[:_MOST]
 
 
+@lru_cache(maxsize=1024)
 def names_a_secret(key: str) -> bool:
     """Whether a key of a configuration, a property or a header has a name of a secret. A provider is a class."""
     return _NAME.search(key) is not None and not key.lower().endswith(("provider", "provider.type"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Mode, Table, TableId
@@ -301,7 +301,7 @@ class Assembly:
             return None
         raw = {"type": "paths", "path": pattern.match, "exclude": list(pattern.exclude)}
         try:
-            settings = TypeAdapter(table_format.catalog_settings).validate_python(raw)
+            settings = problems.adapter_of(table_format.catalog_settings).validate_python(raw)
         except ValidationError:
             self._problem(
                 (*at, "match"), f"{table_format.name} tables are not found by their paths: write catalog://NAME/PATTERN"
@@ -359,7 +359,7 @@ class Assembly:
     def _typed(self, model: Any, raw: Mapping[str, Any], at: KeyPath) -> Any:
         """Return the settings as the type of the format. Return None, with problems, if they are wrong."""
         try:
-            return TypeAdapter(model).validate_python(dict(raw))
+            return problems.adapter_of(model).validate_python(dict(raw))
         except ValidationError as wrong:
             self._problems += problems.problems_of(wrong, model, raw=raw, at=at)
             return None
@@ -382,7 +382,7 @@ def _id(table: TableSettings, location: str | None) -> str:
 
 def _lists_paths(table_format: TableFormat, match: str) -> bool:
     try:
-        TypeAdapter(table_format.catalog_settings).validate_python({"type": "paths", "path": match})
+        problems.adapter_of(table_format.catalog_settings).validate_python({"type": "paths", "path": match})
     except ValidationError:
         return False
     return True

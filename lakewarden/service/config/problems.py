@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.settings import shown
@@ -72,6 +73,12 @@ def problems_of(
         Problem(at=at + _as_written(detail["loc"], raw), sentence=_sentence(dict(detail), model, homes or {}))
         for detail in error.errors()
     ]
+
+
+@cache
+def adapter_of(model: Any) -> TypeAdapter[Any]:
+    """Return what validates values as a type. To make it takes longer than to validate the options of a table."""
+    return TypeAdapter(model)
 
 
 def keys_of(model: Any) -> set[str]:

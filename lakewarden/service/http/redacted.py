@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from lakewarden.planners.model.printable import REDACTED, names_a_secret, without_credentials
@@ -26,7 +28,7 @@ class Redacted:
 
     def show(self, settings: Configuration) -> None:
         """Show this configuration from now on."""
-        content = _without_secrets(settings.model_dump(mode="json", by_alias=True))
+        content = _without_secrets(settings.model_dump(mode="json", by_alias=True), cache(without_credentials))
         self._content = zlib.compress(json.dumps(content).encode())
 
     def values(self) -> dict[str, Any]:
@@ -44,19 +46,19 @@ class ConfigurationPart:
     registering: Registering | None = None
 
 
-def _without_secrets(value: Any, *, secret: bool = False) -> Any:
+def _without_secrets(value: Any, shown: Callable[[str], str], *, secret: bool = False) -> Any:
     match value:
         case dict():
             place = set(value) <= _PLACES
             return {
-                key: _without_secrets(member, secret=not place and names_a_secret(str(key)))
+                key: _without_secrets(member, shown, secret=not place and names_a_secret(str(key)))
                 for key, member in value.items()
             }
         case list():
-            return [_without_secrets(member, secret=secret) for member in value]
+            return [_without_secrets(member, shown, secret=secret) for member in value]
         case str() if secret:
             return REDACTED
         case str():
-            return without_credentials(value)
+            return shown(value)
         case _:
             return value

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.registry import ON_SPARK
@@ -297,7 +297,7 @@ class _Work:
     def _typed(self, model: Any, raw: Mapping[str, Any], at: KeyPath) -> Any:
         """Return the settings as the type of the format. Return None, with problems, if they are wrong."""
         try:
-            return TypeAdapter(model).validate_python(dict(raw))
+            return problems.adapter_of(model).validate_python(dict(raw))
         except ValidationError as wrong:
             self._problems += problems.problems_of(wrong, model, raw=raw, at=at, homes=homes([self._format]))
             return None
