@@ -27,6 +27,9 @@ SHARINGS_IN_A_LEASE = 3
 AFTER_A_LAPSE_SECONDS = 0.2
 """The clock of the database is asked so long after a lease may have ended there."""
 
+ALONE_SECONDS = 3600
+"""A daemon that is alone on its store has told it all that is there. It reads what housekeeping has forgotten."""
+
 MOST_NAMED = 100
 """A line of the log names so many tables. Collectors of logs cut long lines."""
 
@@ -49,11 +52,15 @@ class Membership:
         self._shares = ownership.shares
         self._poller = scheduling.poller
         self._service_states = state.service_states
-        self._approvals = state.approvals
-        self._rewrites = state.rewrites
-        self._proofs = state.proofs
         self._writer_signs = state.writer_signs
-        self._folders = state.folders
+        self._rows = (
+            state.service_states,
+            state.approvals,
+            state.rewrites,
+            state.proofs,
+            state.writer_signs,
+            state.folders,
+        )
         self._barriers = state.barriers
         self._active_runs = state.active_runs
         self._runs = scheduling.runs
@@ -67,6 +74,7 @@ class Membership:
         self._notices: set[TableId] = set()
         self._words_at = 0.0
         self._share_at = 0.0
+        self._read_at = 0.0
         self.store_error: str | None = None
 
     def start(self) -> None:
@@ -117,6 +125,7 @@ class Membership:
     def _begin(self) -> None:
         self._joined = self._replica_lease.begin()
         self._recovered = False
+        self._read_at = self._clock.monotonic()
         self._share_at = self._clock.monotonic()
 
     def _exchange(self, now: float) -> None:
@@ -139,12 +148,13 @@ class Membership:
 
     def _share(self) -> None:
         """Take free tables, continue the runs of their owners, and read what operators have told other replicas."""
-        self._service_states.refresh()
-        self._approvals.refresh()
-        self._rewrites.refresh()
-        self._proofs.refresh()
-        self._writer_signs.refresh()
-        self._folders.refresh()
+        self._service_states.save()
+        self._writer_signs.save()
+        now = self._clock.monotonic()
+        if not self._alone or now >= self._read_at:
+            for rows in self._rows:
+                rows.refresh()
+            self._read_at = now + ALONE_SECONDS
         if not self._draining and (self._tables_changed or not (self._alone and self._shares.owned)):
             moved = self._shares.take(busy=self._active_runs.busy())
             self._tables_changed = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -217,11 +217,33 @@ class Poller:
         self._observations.request(list(self._due(now)))
         self._answered.update(self._observations.answered())
         until = self._clock.monotonic() + LONGEST_DECIDING_SECONDS
-        while self._answered and self._replica_lease.holds():
-            table = next(iter(self._answered))
-            self._process(self._tables[table], self._answered.pop(table), now)
-            if self._clock.monotonic() > until:
-                return
+        decided: list[Table] = []
+        while self._answered and self._clock.monotonic() <= until and self._replica_lease.holds():
+            polled = self._tables[next(iter(self._answered))]
+            if self._process(polled, self._answered.pop(polled.id), now):
+                decided.append(polled)
+        self._keep(decided, now)
+
+    def _keep(self, decided: Sequence[Table], now: float) -> None:
+        """Store what was decided on tables, and queue the runs that are due."""
+        try:
+            if not self._replica_lease.holds():
+                raise TemporaryError("the lease of this daemon has run out meanwhile")
+            self._requests.keep()
+        except TemporaryError as store:
+            for table in decided:
+                self._decide_again(table, store, now)
+            return
+        for table in decided:
+            try:
+                self._requests.queue(table)
+            except TemporaryError as store:
+                self._decide_again(table, store, now)
+            except LakewardenError as failure:
+                self._rest(table, self._remembered[table.id], now, failure)
+            except Exception as bug:
+                log.exception("poll_failed", table=table.id)
+                self._rest(table, self._remembered[table.id], now, UnknownError.unforeseen(bug))
 
     def _due(self, now: float) -> Iterator[tuple[Table, bool]]:
         """Yield the tables that are due, and whether they must be read even if their tokens are equal."""
@@ -234,8 +256,10 @@ class Poller:
             self._remembered[due].dirty |= dirty
             yield self._tables[due], dirty
 
-    def _process(self, table: Table, brought: Polled | LakewardenError, now: float) -> None:
-        """Decide on a table if its observation can change a decision, and make the next appointment."""
+    def _process(self, table: Table, brought: Polled | LakewardenError, now: float) -> bool:
+        """Decide on a table if its observation can change a decision, and make the next appointment. Return whether it
+        was decided on.
+        """
         remembered = self._remembered[table.id]
         remembered.polled_at = now
         try:
@@ -245,35 +269,41 @@ class Poller:
             decision_due = remembered.decide_at is not None and remembered.decide_at <= now
             changed = remembered.dirty or brought.news or remembered.poll_failures or decision_due
             if changed and not self._decided(table, brought.observation.view, remembered, now):
-                return
+                return False
             remembered.poll_failures = 0
             remembered.failure = None
         except LakewardenError as failure:
             self._rest(table, remembered, now, failure)
-            return
+            return False
         except Exception as bug:
             log.exception("poll_failed", table=table.id)
             self._rest(table, remembered, now, UnknownError.unforeseen(bug))
-            return
+            return False
         closely = self._proofs.polls_again_within(table.id)
         at = now + (closely or self.interval(table)).total_seconds() * self._rng.uniform(0.9, 1.1)
         self._poll_queue.put(table.id, at if remembered.decide_at is None else min(at, remembered.decide_at))
+        return bool(changed)
 
     def _decided(self, table: Table, view: TableView, remembered: _Remembered, now: float) -> bool:
-        """Decide on a table. Return False if the store does not answer: that is no failure of the table, which has been
-        observed, and it is decided on soon.
-        """
+        """Decide on a table. Return False if the store does not answer."""
         try:
             self._decide(table, view, remembered, now)
         except TemporaryError as store:
-            if (withheld := self._sampler.admit("store_unavailable")) is not None:
-                log.warning("store_unavailable", table=table.id, error=str(store), not_told_before=withheld)
-            remembered.dirty, remembered.poll_failures, remembered.failure = True, 0, None
-            rest = min(table.poll, LONGEST_REST_FOR_THE_STORE).total_seconds()
-            self._poll_queue.put(table.id, now + rest * self._rng.uniform(0.9, 1.1))
+            self._decide_again(table, store, now)
             return False
         remembered.dirty = False
         return True
+
+    def _decide_again(self, table: Table, store: TemporaryError, now: float) -> None:
+        """Decide on a table again soon: the store did not answer. That is no failure of the table, which has been
+        observed.
+        """
+        if (withheld := self._sampler.admit("store_unavailable")) is not None:
+            log.warning("store_unavailable", table=table.id, error=str(store), not_told_before=withheld)
+        remembered = self._remembered[table.id]
+        remembered.dirty, remembered.poll_failures, remembered.failure = True, 0, None
+        rest = min(table.poll, LONGEST_REST_FOR_THE_STORE).total_seconds()
+        self._poll_queue.put(table.id, now + rest * self._rng.uniform(0.9, 1.1))
 
     def _note_commit(self, view: TableView, remembered: _Remembered) -> None:
         """Note whether a hook has announced the newest commit of the writers."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakewarden.planners.decide import decide, next_decision_at
@@ -35,8 +35,41 @@ POLICY = "policy"
 """The requester of a run that its policy made due."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _News:
+    """Decisions on a table that are not in the store yet: `earlier` is what held in this life, `before` in any."""
+
+    table: Table
+    decisions: Mapping[Service, Decision]
+    before: Mapping[Service, Decision]
+    earlier: Mapping[Service, Decision] | None
+    at: datetime
+
+    def rows(self, *, changes: bool) -> Sequence[DecisionRow]:
+        """Return the rows of all decisions, or of those alone that people would call changes."""
+        return [
+            DecisionRow.of(self.table.id, service, decision, self.at)
+            for service, decision in self.decisions.items()
+            if not changes or is_change(self.before.get(service), decision)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Considered:
+    """What `queue` needs of the last decisions on a table."""
+
+    view: TableView
+    due: Mapping[Service, Due]
+    ours: Mapping[Service, frozenset[str]]
+    active: Sequence[Run]
+    withheld: bool
+
+
 class Requests:
-    """Decides on tables and queues the runs that are due. Only the control thread calls it."""
+    """Decides on tables and queues the runs that are due. Only the control thread calls it.
+
+    The decisions of many tables are stored at once: a database syncs its disk for each transaction.
+    """
 
     def __init__(
         self,
@@ -66,9 +99,11 @@ class Requests:
         self._decisions: dict[TableId, Mapping[Service, Decision]] = {}
         self._planned: dict[TableId, Mapping[Service, Decision]] = {}
         """The decisions on tables that are only observed, as they would be in the mode `plan`."""
+        self._news: list[_News] = []
+        self._considered: dict[TableId, _Considered] = {}
 
     def consider(self, table: Table, view: TableView) -> None:
-        """Decide on every service that has a policy on the table, and queue the runs that are due."""
+        """Decide on every service that has a policy on the table. `keep` stores it, `queue` queues the runs."""
         self._look_at(table, view)
         self._active_runs.take_in_what_was_stored(table.id)
         active = self._active_runs.of(table.id)
@@ -93,14 +128,50 @@ class Requests:
                 for service in each
             }
             self._planned[table.id] = plan
-        due = {service: decision for service, decision in decisions.items() if isinstance(decision, Due)}
+        self._considered[table.id] = _Considered(
+            view=view,
+            due={service: decision for service, decision in decisions.items() if isinstance(decision, Due)},
+            ours=ours,
+            active=[*active.values()],
+            withheld=withheld is not None,
+        )
+
+    def keep(self) -> None:
+        """Store what was decided since the last call, and report it. If the store does not answer, it counts as not
+        decided. Raises TemporaryError.
+        """
+        unkept, self._news = self._news, []
+        if not unkept:
+            return
+        try:
+            self._store.decided(
+                [row for news in unkept for row in news.rows(changes=False)],
+                changes=[row for news in unkept for row in news.rows(changes=True)],
+            )
+        except TemporaryError:
+            for news in reversed(unkept):
+                self._considered.pop(news.table.id, None)
+                if news.earlier is None:
+                    self._decisions.pop(news.table.id, None)
+                else:
+                    self._decisions[news.table.id] = news.earlier
+            raise
+        for news in unkept:
+            for service, decision in news.decisions.items():
+                self._tell(news.table, service, news.before.get(service), decision, first=news.earlier is None)
+
+    def queue(self, table: Table) -> None:
+        """Queue the runs of a table that are due by its last decisions, which `keep` has stored."""
+        considered = self._considered.pop(table.id, None)
+        if considered is None:
+            return
         queued = [
-            self._queue(table, service, view, due[service], by=POLICY)
+            self._queue(table, service, considered.view, considered.due[service], by=POLICY)
             # Cleans first: a clean that was left unfinished is finished before anything else is committed.
-            for service in sorted(due, key=lambda service: not SERVICES[service].delays_commits)
+            for service in sorted(considered.due, key=lambda service: not SERVICES[service].delays_commits)
         ]
-        if withheld is None:
-            self._left.remember(table.id, view, ours, [*active.values(), *queued])
+        if not considered.withheld:
+            self._left.remember(table.id, considered.view, considered.ours, [*considered.active, *queued])
 
     def ask(
         self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str
@@ -148,13 +219,15 @@ class Requests:
             raise UnknownError(f"the first run of the rewrite of {table.id} could not be stored: {error}") from error
 
     def unreadable(self, table: Table, reason: str) -> None:
-        """Store that nothing can be decided on a table."""
+        """Note that nothing can be decided on a table. `keep` stores it."""
         self._folders.missed(table.id)
         self._planned.pop(table.id, None)
         self._remember(table, dict.fromkeys(table.policies, not_observed(reason)))
 
     def forget(self, table: TableId) -> None:
         """Forget what was decided on a table, and the plans that were left there. Another replica may continue them."""
+        self._news = [news for news in self._news if news.table.id != table]
+        self._considered.pop(table, None)
         self._decisions.pop(table, None)
         self._planned.pop(table, None)
         self._left.forget(table)
@@ -273,16 +346,10 @@ class Requests:
         earlier = self._decisions.get(table.id)
         before = self._stored(table.id) if earlier is None else earlier
         news = {service: decision for service, decision in decisions.items() if before.get(service) != decision}
-        if not news:
-            self._decisions[table.id] = decisions
-            return
-        now = self._clock.now()
-        rows = {service: DecisionRow.of(table.id, service, decision, now) for service, decision in news.items()}
-        changed = [rows[service] for service, decision in news.items() if is_change(before.get(service), decision)]
-        self._store.decided([*rows.values()], changes=changed)
-        self._decisions[table.id] = decisions  # not before: a decision that the store could not keep is stored again
-        for service, decision in news.items():
-            self._tell(table, service, before.get(service), decision, first=earlier is None)
+        self._decisions[table.id] = decisions
+        if news:
+            now = self._clock.now()
+            self._news.append(_News(table=table, decisions=news, before=before, earlier=earlier, at=now))
 
     def _stored(self, table: TableId) -> Mapping[Service, Decision]:
         """Return the decisions of an earlier life, or of an earlier owner of the table.

@@ -71,7 +71,7 @@ class ServiceStates:
 
     def refresh(self) -> None:
         """Read what other replicas, and operators through them, have changed. Raises TemporaryError."""
-        self._save()
+        self.save()
         self._pauses = dict(self._store.pauses())
         self._rows = {(row.table, row.service): row for row in self._store.rows(ServiceStateRow)}
         for table, service in self._rows:
@@ -315,11 +315,12 @@ class ServiceStates:
         self._index(*key)
         self._unsaved.add(key)
         try:
-            self._save()
+            self.save()
         except TemporaryError as error:
             log.warning("store_unavailable", error=str(error))
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write the rows that the store could not keep before. Raises TemporaryError."""
         for key in sorted(self._unsaved):
             row = self._row(*key)
             if row == ServiceStateRow(table=row.table, service=row.service):

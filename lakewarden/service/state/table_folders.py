@@ -216,7 +216,7 @@ class WriterSigns:
         """Read what other replicas have seen. Raises TemporaryError."""
         kept = {row.table: row for row in self._store.rows(WriterSignsRow)}
         self._rows = {**kept, **{table: self._rows[table] for table in self._unsaved}}
-        self._save()
+        self.save()
 
     def heard(self, table: TableId) -> None:
         """Note that a hook of a table has arrived. Any thread may call it. The next `refresh` or `seen` keeps it."""
@@ -245,11 +245,12 @@ class WriterSigns:
         self._rows[row.table] = row
         self._unsaved.add(row.table)
         try:
-            self._save()
+            self.save()
         except TemporaryError as error:
             log.warning("store_unavailable", error=str(error))
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write the rows that the store could not keep before. Raises TemporaryError."""
         for table in sorted(self._unsaved):
             self._store.keep_row(self._rows[table])
             self._unsaved.discard(table)

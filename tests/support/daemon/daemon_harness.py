@@ -186,6 +186,7 @@ class DaemonHarness:
         threads: Threads | None = None,
         locations: Mapping[TableId, str] | None = None,
         tables: Sequence[Table] = (),
+        alone: bool = True,
     ) -> None:
         """`lakes` are tables that are there already. `routes` are those of each table, to `more_pools`. `locations` are
         the names of tables that are not registered by their folders. `tables` are registered besides.
@@ -211,6 +212,7 @@ class DaemonHarness:
         self.threads = threads or CallersThread()
         self.locations = locations or {}
         self.tables = tables
+        self.alone = alone
         self.limits = Limits(slowest=2**50)  # no time passes by itself here
         self.compose()
 
@@ -246,6 +248,7 @@ class DaemonHarness:
             drain=self.drain,
             limits=self.limits,
             sources=self.sources,
+            alone=self.alone,
         )
         self.daemon, self.replica_lease, self.status = composed.daemon, composed.replica_lease, composed.status
         self.offer = composed.offer
