@@ -205,6 +205,31 @@ def int96(spark: Any, file: Path, times: Sequence[tuple[int, int]]) -> None:
 TODAY, IN_2500 = 2461373, 2634167
 
 
+def test_partitions_that_are_rewritten_side_by_side_keep_their_own_types_and_the_name_of_the_run(
+    session: Session, tmp_path: Path
+) -> None:
+    """How Spark writes times is a setting of a session, so each partition has its own. Whoever cancels the run finds
+    all Spark jobs by its name: two for each partition.
+    """
+    units = ("us", "ms", "us", "ms")
+    places = [tmp_path / f"dt={number}" / "hr=07" for number in range(len(units))]
+    for place, unit in zip(places, units, strict=True):
+        place.mkdir(parents=True)
+        for number in range(6):
+            pq.write_table(with_time(unit, "UTC"), place / f"part-{number}", store_schema=False)
+    schemas = [pq.read_schema(place / "part-0") for place in places]
+    before = len(session._root.sparkContext._jsc.sc().statusTracker().getJobIdsForTag("run"))
+
+    outcome = run(session, tmp_path)
+
+    assert isinstance(outcome, Succeeded), outcome
+    assert outcome.figures["partitions_compacted"] == len(units)
+    assert [pq.read_schema(next(place.glob("part-*"))) for place in places] == schemas
+    assert [len(read(place, lambda file: pq.ParquetFile(file).read())) for place in places] == [12] * len(units)
+    jobs = len(session._root.sparkContext._jsc.sc().statusTracker().getJobIdsForTag("run")) - before
+    assert jobs >= 2 * len(units)
+
+
 @pytest.mark.parametrize("nanosecond", [0, 1])
 def test_int96_stays_int96_unless_spark_would_cut_a_time(session: Session, tmp_path: Path, nanosecond: int) -> None:
     """It has nanoseconds, and years beyond those of other times in nanoseconds."""
