@@ -148,7 +148,7 @@ class Membership:
 
     def _share(self) -> None:
         """Take free tables, continue the runs of their owners, and read what operators have told other replicas."""
-        self._service_states.save()
+        self._service_states.keep_up()
         self._writer_signs.save()
         now = self._clock.monotonic()
         if not self._alone or now >= self._read_at:

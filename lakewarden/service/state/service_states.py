@@ -71,8 +71,7 @@ class ServiceStates:
 
     def refresh(self) -> None:
         """Read what other replicas, and operators through them, have changed. Raises TemporaryError."""
-        self.save()
-        self._pauses = dict(self._store.pauses())
+        self.keep_up()
         self._rows = {(row.table, row.service): row for row in self._store.rows(ServiceStateRow)}
         for table, service in self._rows:
             self._index(table, service)
@@ -315,12 +314,18 @@ class ServiceStates:
         self._index(*key)
         self._unsaved.add(key)
         try:
-            self.save()
+            self._save()
         except TemporaryError as error:
             log.warning("store_unavailable", error=str(error))
 
-    def save(self) -> None:
-        """Write the rows that the store could not keep before. Raises TemporaryError."""
+    def keep_up(self) -> None:
+        """Write the rows that the store could not keep before, and read the few pauses: so a store that is away is
+        noticed. Raises TemporaryError.
+        """
+        self._save()
+        self._pauses = dict(self._store.pauses())
+
+    def _save(self) -> None:
         for key in sorted(self._unsaved):
             row = self._row(*key)
             if row == ServiceStateRow(table=row.table, service=row.service):

@@ -340,7 +340,7 @@ class CompactionSteps(_Compaction):
         """Write the new files of partitions beside them, and compare both sides. A refused one counts for none."""
         self._own.require_exchange()
         due = iter(self._due)
-        with ThreadPoolExecutor(self._session.sparkContext.defaultParallelism) as threads:
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:  # one core writes a file
             while wanted := list(islice(due, self._options.max_partitions - len(self._prepared))):
                 works = [inheritable_thread_target(functools.partial(self._prepare, path)) for path in wanted]
                 deque(threads.map(lambda work: work(), works), maxlen=0)

@@ -54,7 +54,7 @@ def test_a_field_that_is_none_blocks_the_service_by_name() -> None:
     found = needs(a_metadata(*appends(3)), files(5), table=a_table(compaction=compaction(where="day = '2026-01-01'")))
     (blocker,) = [one for one in found.blockers if one.concerns(Service.COMPACTION)]
     assert blocker.reason == "where asks for day, which the table is not partitioned by (its partition fields are p)"
-    assert blocker.remedy == "set where in the options of its compaction policy anew"
+    assert blocker.remedy == "set where in the options of its compaction policy again"
 
 
 def test_a_compaction_may_wait_until_nothing_was_written_for_a_while() -> None:

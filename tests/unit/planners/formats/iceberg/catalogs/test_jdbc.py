@@ -151,7 +151,7 @@ def test_a_wrong_password_names_the_settings(
         settings = {"type": "jdbc", "uri": f"jdbc:postgresql:{ours}", "warehouse": "/x", "user": "warden"}
         settings["password"] = {"env": "CATALOG_PASSWORD"}  # type: ignore[assignment]
         monkeypatch.setenv("CATALOG_PASSWORD", "hunter2")
-        with pytest.raises(PermanentError, match=r"see catalogs\.lake\.user and catalogs\.lake\.password") as refusal:
+        with pytest.raises(PermanentError, match=r"check catalogs\.lake\.user and catalogs\.lake\.password") as refusal:
             asker.where(settings)
         assert "hunter2" not in str(refusal.value)
         monkeypatch.setenv("CATALOG_PASSWORD", "right")

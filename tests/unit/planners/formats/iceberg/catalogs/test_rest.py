@@ -154,7 +154,7 @@ def test_a_refusal_names_the_setting(asker: Any, rest: IcebergRest, orders: Tabl
     rest.token = "new"
     settings = _settings(rest, token={"file": str(tmp_path / "token")})
     for _ in range(2):
-        with pytest.raises(PermanentError, match=r"see catalogs\.lake\.token") as refusal:
+        with pytest.raises(PermanentError, match=r"check catalogs\.lake\.token") as refusal:
             asker.where(settings)
         assert "old" not in str(refusal.value)
     (tmp_path / "token").write_text("new")

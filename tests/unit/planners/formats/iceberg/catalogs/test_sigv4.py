@@ -76,7 +76,7 @@ def test_the_keys_may_be_those_of_the_environment(rest: IcebergRest, monkeypatch
 )
 def test_a_wrong_signature_is_refused_by_name(rest: IcebergRest, wrong: dict[str, Any]) -> None:
     """The message names the setting, and no key."""
-    with pytest.raises(PermanentError, match=r"see catalogs\.lake\.sigv4") as error:
+    with pytest.raises(PermanentError, match=r"check catalogs\.lake\.sigv4") as error:
         _opened(rest, **{**KEYS, **wrong})
     assert "the-secret-key" not in str(error.value)
 
