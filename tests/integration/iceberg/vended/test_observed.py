@@ -143,5 +143,5 @@ def test_no_message_of_a_real_store_contains_a_credential(
 def test_a_wrong_credential_is_named(server: VendingCatalog, tmp_path: Path) -> None:
     """The message is about the login to the catalog, not about the store."""
     (tmp_path / "wrong").write_text("warden:wrong")
-    with pytest.raises(Exception, match=r"see catalogs\.lake\.credential"):
+    with pytest.raises(Exception, match=r"check catalogs\.lake\.credential"):
         _commits(_table("sales.orders", server.settings(credential={"file": str(tmp_path / "wrong")})))
