@@ -245,7 +245,6 @@ class Children:
         self._selector.register(bell, selectors.EVENT_READ)
         self._living: set[ReaderProcess] = set()
         self._dying: list[ReaderProcess] = []
-        self._spare: ReaderProcess | None = None
         self._fruitless = 0
         self._rests_until = 0.0
         self._failing_since: float | None = None
@@ -254,18 +253,7 @@ class Children:
         return iter(list(self._living))
 
     def start(self, *, threads: int) -> ReaderProcess | None:
-        """Start a process. Return None if that fails, or if too many ended without an answer just now.
-
-        A process with a single thread replaces one that hangs. It was started before, so its tables need not wait until
-        it can read.
-        """
-        if threads > 1:
-            return self._started(threads)
-        ready, self._spare = self._spare or self._started(1), None
-        self._spare = self._started(1)
-        return ready
-
-    def _started(self, threads: int) -> ReaderProcess | None:
+        """Start a process. Return None if that fails, or if too many ended without an answer just now."""
         if time.monotonic() < self._rests_until:
             return None
         try:
@@ -315,8 +303,6 @@ class Children:
 
     def died(self, child: ReaderProcess) -> None:
         """Note that a process ended by itself."""
-        if child is self._spare:
-            self._spare = None
         self._fruitless += not child.has_answered
         if self._fruitless >= _FRUITLESS:
             self._rest(f"{self._fruitless} in a row ended without an answer, the last one by {child.how_it_ended()}")
