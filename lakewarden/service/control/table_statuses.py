@@ -70,9 +70,10 @@ _Common = tuple[
     Mapping[Service, Decision],
     Mapping[Service, Decision] | None,
     Evidence | None,
+    Mapping[Service, Retries],
 ]
 """The answers of the rooms that know something about nearly every table, as they were last compared: the owner, the
-cadence, the pause, the decisions, the decisions of the mode `plan`, and the evidence of the lock.
+cadence, the pause, the decisions, the decisions of the mode `plan`, the evidence of the lock, and the retries.
 """
 
 
@@ -115,13 +116,14 @@ class TableStatuses:
         owner_of, interval = self._shares.owners(), self._poller.interval
         seen, paused = self._observations.kept, self._service_states.paused
         decisions, planned = self._requests.decisions, self._requests.planned
-        evidence = self._proofs.evidence
+        evidence, retries = self._proofs.evidence, self._service_states.retries
         kept = {}
         for table in self._tables.values():
             of = table.id
             entry = before.get(of)
             if of not in told_of:  # this is done for each of ten thousand tables, so nothing else is called here
-                common = (owner_of(table), interval(table), paused(of), decisions(of), planned(of), evidence(of))
+                owner, cadence, pause = owner_of(table), interval(table), paused(of)
+                common = (owner, cadence, pause, decisions(of), planned(of), evidence(of), retries(of))
                 observation = seen(of)
                 view = None if observation is None else observation.view
                 same = entry is not None and entry.status.view is view and entry.status.table is table
@@ -150,7 +152,7 @@ class TableStatuses:
             self._active_runs.tables(),
             self._approvals.tables(),
             self._rewrites.tables(),
-            self._service_states.held_up(),
+            self._service_states.smaller(),
             self._foreign_services.tables(),
         )
 
@@ -189,7 +191,7 @@ class TableStatuses:
 def _says_no_more(parts: TableStatus, common: _Common) -> bool:
     """Whether a status is made of the common answers alone. A room may have said more since they were given."""
     few = (parts.failure, parts.active, parts.approvals, parts.writer_failures)
-    fewer = (parts.retries, parts.smaller, parts.rewrites, parts.foreign_services)
-    owner, polled_every, paused, decisions, _, lock = common
-    answers = (parts.owner, parts.polled_every, parts.paused, parts.decisions, parts.lock)
-    return not any(few) and not any(fewer) and answers == (owner, polled_every, paused, decisions, lock)
+    fewer = (parts.smaller, parts.rewrites, parts.foreign_services)
+    owner, polled_every, paused, decisions, _, lock, retries = common
+    answers = (parts.owner, parts.polled_every, parts.paused, parts.decisions, parts.lock, parts.retries)
+    return not any(few) and not any(fewer) and answers == (owner, polled_every, paused, decisions, lock, retries)

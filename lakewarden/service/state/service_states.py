@@ -10,7 +10,7 @@ import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 import structlog
 
@@ -56,25 +56,36 @@ class Retries:
     reason: str
 
 
+class _OfTable(NamedTuple):
+    """The rows of a table, and what `retries` says of them. Scrapes and pages ask for each of thousands of tables."""
+
+    rows: Mapping[Service, ServiceStateRow]
+    retries: Mapping[Service, Retries]
+
+
+_NOTHING = _OfTable({}, {})
+
+
 class ServiceStates:
-    """Keeps the rows of the store in memory and answers with a ServiceState. Only the control thread uses it."""
+    """Keeps the rows of the store in memory and answers with a ServiceState. Only the control thread uses it. Other
+    threads may ask for `retries`, `plans_smaller` and the sets of tables: what is kept of a table is only replaced.
+    """
 
     def __init__(self, *, store: Store, clock: Clock, rng: random.Random) -> None:
         self._store = store
         self._clock = clock
         self._rng = rng
-        self._rows: dict[_Key, ServiceStateRow] = {}
-        self._services: dict[TableId, frozenset[Service]] = {}
-        """The services that have, or had, a row. Scrapes ask for each of thousands of tables, and most have no row."""
+        self._states: dict[TableId, _OfTable] = {}
         self._unsaved: set[_Key] = set()
         self.refresh()
 
     def refresh(self) -> None:
         """Read what other replicas, and operators through them, have changed. Raises TemporaryError."""
         self.keep_up()
-        self._rows = {(row.table, row.service): row for row in self._store.rows(ServiceStateRow)}
-        for table, service in self._rows:
-            self._index(table, service)
+        rows: dict[TableId, dict[Service, ServiceStateRow]] = {}
+        for row in self._store.rows(ServiceStateRow):
+            rows.setdefault(row.table, {})[row.service] = row
+        self._states = {table: _of_table(services) for table, services in rows.items()}
 
     def of(
         self,
@@ -107,15 +118,15 @@ class ServiceStates:
         )
 
     def retries(self, table: TableId) -> Mapping[Service, Retries]:
-        """Return the services of a table with last runs that yielded, or failed temporarily."""
-        if table not in self._services:
-            return {}
-        rows = (row for row in self._of(table) if row.tries > 0)
-        return {row.service: Retries(times=row.tries, reason=row.rest_reason or "") for row in rows}
+        """Return the services of a table with last runs that yielded, or failed temporarily. It is the same object for
+        as long as nothing of the table changes.
+        """
+        return self._states.get(table, _NOTHING).retries
 
-    def held_up(self) -> Collection[TableId]:
-        """Return the tables that `retries` or `plans_smaller` may say something about. Any thread may call it."""
-        return {of for (of, _), row in list(self._rows.items()) if row.tries > 0 or row.smaller_until is not None}
+    def smaller(self) -> Collection[TableId]:
+        """Return the tables that `plans_smaller` may say something about."""
+        states = list(self._states.items())
+        return {of for of, (rows, _) in states if any(row.smaller_until is not None for row in rows.values())}
 
     def tries(self, table: TableId, service: Service) -> int:
         """Return how many runs of a service in a row yielded, or failed temporarily."""
@@ -128,11 +139,9 @@ class ServiceStates:
 
     def plans_smaller(self, table: TableId) -> Mapping[Service, str]:
         """Return the services with smaller plans now, each with the largest size, the end and the reason."""
-        if table not in self._services:
-            return {}
         smaller = {
             row.service: (most, row)
-            for row in self._of(table)
+            for row in self._rows(table).values()
             if (most := self.largest_plan(table, row.service)) is not None
         }
         return {
@@ -154,17 +163,16 @@ class ServiceStates:
 
     def last_runs(self) -> LastRuns:
         """Return what the queue has to know of the last runs. Services that failed temporarily count as `yielded`."""
-        rows = self._rows.items()
+        rows = [row for state in self._states.values() for row in state.rows.values()]
         return LastRuns(
-            suspects={key for key, row in rows if row.suspect},
-            failing={key for key in self._rows if self.is_failing(*key)},
-            yielded={key for key, row in rows if row.tries > 0 and row.strikes == 0},
+            suspects={(row.table, row.service) for row in rows if row.suspect},
+            failing={(row.table, row.service) for row in rows if _is_failing(row)},
+            yielded={(row.table, row.service) for row in rows if row.tries > 0 and row.strikes == 0},
         )
 
     def is_failing(self, table: TableId, service: Service) -> bool:
         """Whether a service of a table failed recently, or ended without a result again and again."""
-        row = self._row(table, service)
-        return row.strikes > 0 or row.tries >= FAILING_AFTER
+        return _is_failing(self._row(table, service))
 
     def has_failed(self, table: TableId, service: Service) -> bool:
         """Whether the last run of a service failed. One that yielded has not: its backoff alone makes it rarer."""
@@ -177,14 +185,15 @@ class ServiceStates:
     def set_back(self, table: TableId | None) -> str | None:
         """Return what a resumption of a table, or of all tables, would end, in words. None if there is nothing."""
         pause = self._pauses.get(table)
-        quarantined = [row for (of, _), row in self._rows.items() if of == table and row.quarantined is not None]
+        rows = {} if table is None else self._rows(table)
+        quarantined = [row for row in rows.values() if row.quarantined is not None]
         parts = [] if pause is None else [f"paused: {pause}"]
         parts += [f"{row.service} in quarantine: {row.quarantined}" for row in quarantined]
         return "; ".join(parts) or None
 
     def quarantined(self, table: TableId) -> str | None:
         """Return the first service of a table that is in quarantine, with the reason. None if there is none."""
-        rows = (row for row in self._of(table) if row.quarantined is not None)
+        rows = (row for row in self._rows(table).values() if row.quarantined is not None)
         return next((f"{row.service} is in quarantine: {row.quarantined}" for row in rows), None)
 
     def pause(self, table: TableId | None, reason: str) -> None:
@@ -198,9 +207,7 @@ class ServiceStates:
         self._pauses.pop(table, None)
         if table is not None:
             for service in Service:
-                self._store.forget_row(ServiceStateRow, table, service)
-                self._rows.pop((table, service), None)
-                self._unsaved.discard((table, service))
+                self.release(table, service)
 
     def quarantine(self, table: TableId, service: Service, reason: str) -> None:
         """Put a service of a table in quarantine until an operator resumes it."""
@@ -216,8 +223,7 @@ class ServiceStates:
     def release(self, table: TableId, service: Service) -> None:
         """End the quarantine and the backoff of a service. Raises TemporaryError."""
         self._store.forget_row(ServiceStateRow, table, service)
-        self._rows.pop((table, service), None)
-        self._unsaved.discard((table, service))
+        self._drop(table, service)
 
     def ended(
         self,
@@ -290,16 +296,19 @@ class ServiceStates:
             idle_at=self._clock.now(),
         )
 
-    def _of(self, table: TableId) -> list[ServiceStateRow]:
-        """Return the rows of a table. Any thread may call it, because it looks each row up by its key."""
-        services = sorted(self._services.get(table, ()))
-        return [row for service in services if (row := self._rows.get((table, service))) is not None]
-
-    def _index(self, table: TableId, service: Service) -> None:
-        self._services[table] = self._services.get(table, frozenset()) | {service}
+    def _rows(self, table: TableId) -> Mapping[Service, ServiceStateRow]:
+        return self._states.get(table, _NOTHING).rows
 
     def _row(self, table: TableId, service: Service) -> ServiceStateRow:
-        return self._rows.get((table, service), ServiceStateRow(table=table, service=service))
+        return self._rows(table).get(service) or ServiceStateRow(table=table, service=service)
+
+    def _drop(self, table: TableId, service: Service) -> None:
+        self._unsaved.discard((table, service))
+        rest = {of: row for of, row in self._rows(table).items() if of is not service}
+        if rest:
+            self._states[table] = _of_table(rest)
+        else:
+            self._states.pop(table, None)
 
     def _keep(self, row: ServiceStateRow) -> None:
         """Keep a row.
@@ -310,8 +319,7 @@ class ServiceStates:
         key = (row.table, row.service)
         if row == self._row(*key):
             return
-        self._rows[key] = row
-        self._index(*key)
+        self._states[row.table] = _of_table({**self._rows(row.table), row.service: row})
         self._unsaved.add(key)
         try:
             self._save()
@@ -330,10 +338,21 @@ class ServiceStates:
             row = self._row(*key)
             if row == ServiceStateRow(table=row.table, service=row.service):
                 self._store.forget_row(ServiceStateRow, *key)
-                self._rows.pop(key, None)
+                self._drop(*key)
             else:
                 self._store.keep_row(row)
             self._unsaved.discard(key)
+
+
+def _of_table(rows: Mapping[Service, ServiceStateRow]) -> _OfTable:
+    retries = {
+        row.service: Retries(times=row.tries, reason=row.rest_reason or "") for row in rows.values() if row.tries > 0
+    }
+    return _OfTable(dict(sorted(rows.items())), dict(sorted(retries.items())))
+
+
+def _is_failing(row: ServiceStateRow) -> bool:
+    return row.strikes > 0 or row.tries >= FAILING_AFTER
 
 
 def _backoff(row: ServiceStateRow) -> Backoff | None:

@@ -90,7 +90,7 @@ def test_a_plan_of_ours_that_nobody_of_us_was_at_is_watched(tmp_path: Path) -> N
     harness.lake.complete(ours.time)
     harness.commands.mark_dirty(TRIPS)
     harness.for_a_while()
-    assert harness.status._statuses._requests._service_states._rows[TRIPS, Service.COMPACTION].quarantined is not None
+    assert harness.status._statuses._requests._service_states.quarantined(TRIPS) is not None
 
     harness.answered(harness.status.commands.resume(TRIPS))
     harness.for_a_while()
