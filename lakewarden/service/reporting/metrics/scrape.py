@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.table import TableId
-from lakewarden.planners.model.view import TableView
 from lakewarden.service.control.plane import ControlPlane, Health, ReplicaStatus
 from lakewarden.service.control.table_statuses import TableStatus
 from lakewarden.service.reporting.metrics import fleet
-from lakewarden.service.reporting.metrics.table_figures import Figures, known_of, seen_in
+from lakewarden.service.reporting.metrics.table_figures import Figures, known_of, polled_of, seen_in
 from lakewarden.service.reporting.metrics.table_limit import choose, measured, rank_of
 from lakewarden.service.reporting.metrics.writer_failures import WriterFailures
 
 CHOSEN_FOR_SECONDS = 60.0
 """For so long the same tables have series of their own. Then the choice is made anew."""
+
+
+class _Measured(NamedTuple):
+    status: TableStatus
+    seen: Figures
+    known: Figures
 
 
 class Scrape(Collector):
@@ -32,7 +38,7 @@ class Scrape(Collector):
         self._failures = failures
         self._limit = limit
         self._clock = clock or SystemClock()
-        self._measured: dict[TableId, tuple[TableView, Figures]] = {}
+        self._measured: Mapping[TableId, _Measured] = {}
         self._chosen: frozenset[TableId] = frozenset()
         self._chosen_at = float("-inf")
 
@@ -43,38 +49,31 @@ class Scrape(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read every table and pool."""
         statuses, now = self._plane.tables(), self._clock.now()
-        seen = self._seen(statuses)
-        yield from self._tables(statuses, seen)
-        yield from fleet.backlogs(list(zip(statuses, seen, strict=True)), now=now)
+        tables = self._measured_anew(statuses)
+        yield from self._tables(tables)
+        yield from fleet.backlogs([(status, seen) for status, seen, _ in tables.values()], now=now)
         yield from fleet.decisions(statuses)
         services = {service for status in statuses for service in status.table.policies}
         yield from fleet.active_runs((run for status in statuses for run in status.active), services, now=now)
         yield from self._failures.collected([status.table.id for status in statuses])
         yield from self._daemon()
 
-    def _seen(self, statuses: Sequence[TableStatus]) -> Sequence[Figures]:
-        """Return what the views say. Only new views are measured."""
-        measured: dict[TableId, tuple[TableView, Figures]] = {}
+    def _measured_anew(self, statuses: Sequence[TableStatus]) -> Mapping[TableId, _Measured]:
+        """Return what the views say and what the daemon knows. Only tables with a new status are measured."""
+        before, tables = self._measured, dict[TableId, _Measured]()
         for status in statuses:
-            if status.view is None:
-                continue
-            entry = self._measured.get(status.table.id)
-            measured[status.table.id] = (
-                entry
-                if entry is not None and entry[0] is status.view
-                else (status.view, seen_in(status.view, status.table))
-            )
-        self._measured = measured
-        nothing = Figures()
-        return [pair[1] if (pair := measured.get(status.table.id)) else nothing for status in statuses]
+            entry = before.get(status.table.id)
+            if entry is None or entry.status is not status:
+                entry = _Measured(status, seen_in(status.view, status.table), known_of(status))
+            tables[status.table.id] = entry
+        self._measured = tables
+        return tables
 
-    def _tables(self, statuses: Sequence[TableStatus], seen: Sequence[Figures]) -> Iterator[Metric]:
+    def _tables(self, tables: Mapping[TableId, _Measured]) -> Iterator[Metric]:
         ago = self._plane.polled_ago
-        both = {
-            status.table.id: (figures, known_of(status, polled_ago=ago(status.table.id)))
-            for status, figures in zip(statuses, seen, strict=True)
-        }
-        yield from measured(both, own=self._choice(both))
+        both = {table: (seen, known) for table, (_, seen, known) in tables.items()}
+        all_three = {table: (*both[table], polled_of(entry.status, ago(table))) for table, entry in tables.items()}
+        yield from measured(all_three, own=self._choice(both))
 
     def _choice(self, both: Mapping[TableId, tuple[Figures, Figures]]) -> frozenset[TableId]:
         """Return the tables with series of their own. The choice is made anew after a while, or if tables are fewer."""

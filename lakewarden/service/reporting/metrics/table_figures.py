@@ -44,14 +44,23 @@ class Figures:
         return zip(self.keys, self.values, strict=True)
 
 
-def seen_in(view: TableView, table: Table) -> Figures:
+def seen_in(view: TableView | None, table: Table) -> Figures:
     """Return what a view says of a table: its services with a policy, its files, its writers and its readers."""
-    return Figures.of(_seen_in(view, table))
+    return Figures() if view is None else Figures.of(_seen_in(view, table))
 
 
-def known_of(status: TableStatus, *, polled_ago: timedelta | None) -> Figures:
-    """Return what the daemon knows of a table besides its view."""
-    return Figures.of(_known_of(status, polled_ago))
+def known_of(status: TableStatus) -> Figures:
+    """Return what the daemon knows of a table besides its view and its poll."""
+    return Figures.of(_known_of(status))
+
+
+def polled_of(status: TableStatus, ago: timedelta | None) -> Figures:
+    """Return when a table was polled, and how often it is. This alone is new at each scrape."""
+    if ago is None:
+        return Figures()
+    if status.polled_every is None:
+        return Figures(_POLLED[:1], (ago.total_seconds(),))
+    return Figures(_POLLED, (ago.total_seconds(), status.polled_every.total_seconds()))
 
 
 def _seen_in(view: TableView, table: Table) -> Iterator[tuple[Key, float]]:
@@ -95,7 +104,7 @@ def _of_service(view: TableView, service: Service, pending: list[Instant]) -> It
         yield _key(of.BACKLOG_BYTES, service), backlog.bytes
 
 
-def _known_of(status: TableStatus, polled_ago: timedelta | None) -> Iterator[tuple[Key, float]]:
+def _known_of(status: TableStatus) -> Iterator[tuple[Key, float]]:
     for service, retries in status.retries.items():
         yield _key(of.RETRIES, service), retries.times
     for service in status.table.policies:
@@ -103,10 +112,6 @@ def _known_of(status: TableStatus, polled_ago: timedelta | None) -> Iterator[tup
             blocked = isinstance(decision, Blocked)
             yield _key(of.BLOCKED, service), blocked
             yield _key(of.QUARANTINED, service), blocked and decision.code == "quarantined"
-    if polled_ago is not None:
-        yield _key(of.POLL_AGE), polled_ago.total_seconds()
-        if status.polled_every is not None:
-            yield _key(of.POLL_INTERVAL), status.polled_every.total_seconds()
     yield _key(of.POLL_FAILING), status.failure is not None
     if status.lock is not None:
         yield _key(of.LOCK_PROVED), _PROOF[status.lock.verdict]
@@ -123,3 +128,6 @@ def _key(family: Family, label: str = "") -> Key:
     if key is None:
         key = _KEYS[family, label] = (family, (str(label),) if family.labels else ())
     return key
+
+
+_POLLED = (_key(of.POLL_AGE), _key(of.POLL_INTERVAL))
