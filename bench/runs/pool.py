@@ -1,4 +1,4 @@
-"""Ten small Hudi tables compacted one after another: in the warm pool, and with a new session process for each."""
+"""Ten small Hudi tables compacted: in the warm pool, and one after another with a new session process for each."""
 
 from __future__ import annotations
 

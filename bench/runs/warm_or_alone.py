@@ -1,4 +1,4 @@
-"""Ten small tables serviced one after another: in the warm pool, and with one new session process per table."""
+"""Ten small tables serviced in the warm pool with its slots, and with one new session process per table."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _BRIEF = (1, 1)
 def compared(name: str, of_format: str, make: Callable[[str], Assignment], *, folder: Path, brief: bool) -> Figure:
     """Return how much faster the pool is. `make` creates a table of the given name with work for a run.
 
-    The pool is warm: it has serviced five tables before (`brief`: one).
+    The pool is warm: it has serviced five tables before (`brief`: one). It has the slots of a profile without settings.
+    The processes run one after another.
     """
     tables, warming_up = _BRIEF if brief else (_TABLES, _WARMING_UP)
-    with granting_pool(folder / "pool", SparkProfile(formats=(of_format,))) as pool:
+    profile = SparkProfile(formats=(of_format,))
+    with granting_pool(folder / "pool", profile) as pool:
         pool.carry_out([[make(f"warm-up-{number}")] for number in range(warming_up)])
-        ours = pool.carry_out([[make(f"pooled-{number}")] for number in range(tables)])
+        ours = pool.carry_out([[make(f"pooled-{number}")] for number in range(tables)], at_once=profile.slots)
     baseline = _with_a_session_each(make, folder, tables)
     return figure(
         name,

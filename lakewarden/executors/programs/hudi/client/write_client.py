@@ -484,8 +484,11 @@ class HudiClient:
         """Undo what was written for a rewrite that was begun before, and let it be requested again.
 
         Hudi would do so by itself, in the call that executes it. If another executor's heartbeat guards the rewrite,
-        nothing is done, and that call refuses. No rewrite is begun while the lock is held.
+        nothing is done, and that call refuses. No rewrite is begun while the lock is held. One that was not begun needs
+        no lock: it may be begun as well after the lock is given back, and then that call refuses.
         """
+        if self._begun(instant) is None:
+            return
         with self.locked():
             begun = self._begun(instant)
             heartbeats = self.java.getTableServiceClient().getHeartbeatClient()

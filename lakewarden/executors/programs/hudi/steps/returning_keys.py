@@ -199,7 +199,7 @@ class _DroppedKeys:
 
     def _read(self, files: Sequence[str]) -> Any:
         paths = [f"{self._client.base}/{file}" for file in files]
-        return self._client.session.read.parquet(*paths).select(_PARTITION, _KEY)
+        return self._client.session.read.schema(f"{_PARTITION} string, {_KEY} string").parquet(*paths)
 
 
 def _written_since(client: HudiClient, instant: str, groups: Sequence[NewBase]) -> Mapping[NewBase, Mapping[str, int]]:
