@@ -33,7 +33,7 @@ def compared(name: str, of_format: str, make: Callable[[str], Assignment], *, fo
         ours,
         f"s for {tables} tables",
         judged="ratio",
-        goal=(">=", 5),
+        goal=(">=", 10),
         baseline=baseline,
         ratio=baseline / ours,
     )
