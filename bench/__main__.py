@@ -33,6 +33,7 @@ _ROOMS = {
     "s3_idle_poll": "polling",
     "ten_thousand_tables": "polling",
     "shared_tables": "polling",
+    "growth": "polling",
     "hook_endpoint": "hooks",
     "hook_flood": "hooks",
     "pool": "runs",
@@ -55,7 +56,7 @@ _ROOMS = {
 }
 """Each bench with the folder of its module."""
 
-LONG = ("many_runs", "long_history", "directory_observe")
+LONG = ("growth", "many_runs", "long_history", "directory_observe")
 """These take minutes. They are measured only by name, or in brief."""
 
 NAMES = tuple(name for name in _ROOMS if name not in LONG)

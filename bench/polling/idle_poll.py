@@ -9,6 +9,9 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -26,6 +29,8 @@ from lakewarden.service.state.readers.processes import ProcessReaders
 _TABLES = 100
 _POLLS = 50_000
 _BRIEF_POLLS = 5_000
+_TIMEOUT = timedelta(minutes=5)
+"""So that no table is taken for a slow one, which another process would read anew."""
 
 
 def measure(*, brief: bool = False) -> list[Figure]:
@@ -39,40 +44,55 @@ def measure(*, brief: bool = False) -> list[Figure]:
     try:
         for number in range(_TABLES):
             write_quiet_table(folder / f"t{number}")
-        ours = _polls_per_second(folder, polls)
-        baseline = _stats_per_second(folder / "t0", polls)
+        ours = observed(folder, polls).polls_per_second
+        baseline = stats_per_second(sorted(folder.iterdir()), polls)
     finally:
         shutil.rmtree(folder)
     return [
-        figure(
-            "idle_poll", ours, "polls/s", judged="ours", goal=(">=", 80_000), baseline=baseline, ratio=ours / baseline
-        )
+        figure("idle_poll", ours, "polls/s", judged="ratio", goal=(">=", 0.5), baseline=baseline, ratio=ours / baseline)
     ]
 
 
-def _polls_per_second(folder: Path, polls: int) -> float:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observed:
+    """What some tables cost: the first looks at all of them but one, in seconds of a core, and the polls afterwards
+    that a core does in a second.
+    """
+
+    first_looks: float
+    polls_per_second: float
+
+
+def observed(folder: Path, polls: int) -> Observed:
+    """Observe the tables of a folder, and poll them in turns until there were so many polls."""
     tables = {path.name: Table(id=TableId(path.name), format="hudi", location=str(path)) for path in folder.iterdir()}
     rung = threading.Event()
-    observations = Observations(
-        readers=(readers := ProcessReaders(settings=ReadingSettings(processes=1), clock=SystemClock())), tell=rung.set
+    readers = ProcessReaders(
+        settings=ReadingSettings(processes=1),
+        clock=SystemClock(),
+        timeout=_TIMEOUT,
     )
+    observations = Observations(readers=readers, tell=rung.set)
     try:
         poll_queue = PollQueue()
-        for table in tables.values():
+        first, *others = tables.values()
+        poll_queue.put(first.id, 0)
+        _turn(observations, poll_queue, tables, rung, moment=0)  # the reader process has started
+        for table in others:
             poll_queue.put(table.id, 0)
+        processes = [(here := psutil.Process()), *here.children()]
+        before = core_seconds(processes)
         _turn(observations, poll_queue, tables, rung, moment=0)
         gc.freeze()  # as in a daemon after its start
-        processes = [(here := psutil.Process()), *here.children()]
         begun = core_seconds(processes)
-        news = sum(
-            _turn(observations, poll_queue, tables, rung, moment=moment) for moment in range(1, polls // _TABLES + 1)
-        )
+        turns = range(1, polls // len(tables) + 1)
+        news = sum(_turn(observations, poll_queue, tables, rung, moment=moment) for moment in turns)
         spent = core_seconds(processes) - begun
     finally:
         readers.close()
     if news > polls / 100:
         raise RuntimeError(f"{news} of {polls} polls read the table anew: it was not idle")
-    return polls / spent
+    return Observed(first_looks=begun - before, polls_per_second=len(turns) * len(tables) / spent)
 
 
 def _turn(
@@ -85,7 +105,7 @@ def _turn(
     observations.request(due)
     left, news = len(due), 0
     while left:
-        if not rung.wait(30):
+        if not rung.wait(300):
             raise RuntimeError(f"{left} polls were not answered")
         rung.clear()
         for name, look in observations.answered().items():
@@ -97,10 +117,13 @@ def _turn(
     return news
 
 
-def _stats_per_second(location: Path, polls: int) -> float:
-    home, timeline = location / ".hoodie", location / ".hoodie" / "timeline"
+def stats_per_second(locations: Sequence[Path], polls: int) -> float:
+    """Return how many tables a core looks at in a second, with the stat calls alone."""
+    homes = [(location / ".hoodie", location / ".hoodie" / "timeline") for location in locations]
+    turns = range(polls // len(homes))
     begun = time.process_time()
-    for _ in range(polls):
-        home.stat()
-        timeline.stat()
-    return polls / (time.process_time() - begun)
+    for _ in turns:
+        for home, timeline in homes:
+            home.stat()
+            timeline.stat()
+    return len(turns) * len(homes) / (time.process_time() - begun)

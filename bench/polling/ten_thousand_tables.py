@@ -69,9 +69,9 @@ def measure(store: str = "local", *, brief: bool = False) -> list[Figure]:
         shutil.rmtree(folder, ignore_errors=True)
     if store == "local":
         return [
-            figure("ten_thousand_tables_cpu", share * 100, "% of a core", judged="ours", goal=("<=", 10)),
-            figure("ten_thousand_tables_memory", memory, "MiB resident", judged="ours", goal=("<=", 400)),
-            figure("ten_thousand_tables_scrape", scrape_seconds, "s", judged="ours", goal=("<=", 0.5)),
+            figure("ten_thousand_tables_cpu", share * 100, "% of a core", judged="ours", goal=("<=", 5)),
+            figure("ten_thousand_tables_memory", memory, "MiB resident", judged="ours", goal=("<=", 300)),
+            figure("ten_thousand_tables_scrape", scrape_seconds, "s", judged="ours", goal=("<=", 0.3)),
             figure("ten_thousand_tables_scrape_size", scrape_bytes / 10**6, "MB", judged="ours", goal=("<=", 4)),
             *pages,
         ]
@@ -107,7 +107,7 @@ def _loaded(daemon: Served, table: str, *, loads: int) -> list[Figure]:
         for percent in (50, 99):
             milliseconds = statistics.quantiles(took, n=100, method="inclusive")[percent - 1] * 1000
             found.append(
-                figure(f"ten_thousand_tables_{name}_p{percent}", milliseconds, "ms", judged="ours", goal=("<=", 300))
+                figure(f"ten_thousand_tables_{name}_p{percent}", milliseconds, "ms", judged="ours", goal=("<=", 150))
             )
     return found
 

@@ -59,7 +59,7 @@ def _compared(folder: Path, partitions: int, files: int) -> Figure:
         ours,
         f"s for {partitions * files} files",
         judged="ratio",
-        goal=(">=", 1),
+        goal=(">=", 2),
         baseline=baseline,
         ratio=baseline / ours,
     )

@@ -41,7 +41,7 @@ from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.settings import StoreSettings
 
 _GATHER_SECONDS = 0.02
-"""The longest time for which answers without a change are collected before they are sent."""
+"""The longest time for which answers are collected before they are sent, if no observation takes longer."""
 
 _STACK_BYTES = 2**20
 """The stack of each of many threads. It counts as memory."""
@@ -131,14 +131,15 @@ class Reader:
     def _make(self, requests: Sequence[ObservationRequest], *, now: datetime, thread: int) -> None:
         """Make observations, one after the other, and answer each that is still wanted."""
         unchanged: list[int] = []
+        others: list[ObservationAnswer] = []
         sent_at = time.monotonic()
         for request in requests:
             if not self._board.is_wanted(request.ticket):
                 continue
             began = time.monotonic()
-            if unchanged and began - sent_at > _GATHER_SECONDS:
-                self._answer(Answers(unchanged))
-                unchanged, sent_at = [], began
+            if (unchanged or others) and began - sent_at > _GATHER_SECONDS:
+                self._answer(Answers(unchanged, others))
+                unchanged, others, sent_at = [], [], began
             self._board.begin(thread, request.ticket, began)
             try:
                 answer = self._observer.observe(request, now=now)
@@ -147,10 +148,10 @@ class Reader:
             if answer is None:
                 unchanged.append(request.ticket)
             else:
-                self._answer(Answers(others=(answer,)))
+                others.append(answer)
         self._board.end(thread)
-        if unchanged:
-            self._answer(Answers(unchanged))
+        if unchanged or others:
+            self._answer(Answers(unchanged, others))
 
     def _answer(self, answers: Answers) -> None:
         content = framed(answers)

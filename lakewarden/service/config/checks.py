@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import os
 import queue
 import threading
+import traceback
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -116,29 +117,29 @@ def answered(ask: Callable[[_K], _V], keys: Collection[_K], *, within: timedelta
 
     A question that hangs keeps its thread, which ends with the process.
     """
-    answers, answer_queue = dict[_K, _V](), queue.SimpleQueue[tuple[_K, list[_V]]]()
-    waiting, open_questions = iter(keys), 0
+    questions, answer_queue = queue.SimpleQueue[_K](), queue.SimpleQueue[tuple[_K, list[_V]]]()
+    for key in keys:
+        questions.put(key)
 
-    def answer(key: _K) -> None:
-        reply: list[_V] = []
-        try:
-            reply.append(ask(key))
-        finally:
-            answer_queue.put((key, reply))
+    def answer() -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                key = questions.get_nowait()
+                reply: list[_V] = []
+                try:
+                    reply.append(ask(key))
+                except Exception:  # noqa: BLE001 - the other questions have answers
+                    traceback.print_exc()
+                answer_queue.put((key, reply))
 
-    while True:
-        for key in itertools.islice(waiting, AT_ONCE - open_questions):
-            threading.Thread(target=answer, args=(key,), name="facts", daemon=True).start()
-            open_questions += 1
-        if not open_questions:
-            return answers
-        try:
+    for _ in range(min(AT_ONCE, len(keys))):
+        threading.Thread(target=answer, name="facts", daemon=True).start()
+    answers = dict[_K, _V]()
+    with contextlib.suppress(queue.Empty):
+        for _ in keys:
             key, reply = answer_queue.get(timeout=within.total_seconds())
-        except queue.Empty:
-            return answers
-        open_questions -= 1
-        for fact in reply:
-            answers[key] = fact
+            answers.update((key, fact) for fact in reply)
+    return answers
 
 
 def place_of(address: str, *, follow_links: bool = True) -> FoundLocation:

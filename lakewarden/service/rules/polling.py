@@ -6,6 +6,7 @@ clock.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -58,6 +59,21 @@ def interval(record: Announced, *, poll: timedelta, with_hooks: timedelta, now: 
     record = _settled(record, now)
     trusted = record.missed_at is None and record.commits >= TRUSTED_AFTER
     return max(poll, with_hooks) if trusted else poll
+
+
+def appointment(now: float, wait: float) -> float:
+    """Return the moment after `wait` seconds, rounded up by less than a sixteenth of the wait.
+
+    Moments are rounded to a power of two of seconds, half a second for a wait of ten. So thousands of tables come up at
+    a few moments, and each costs the daemon a few wake-ups.
+    """
+    _, exponent = math.frexp(wait)
+    step = 2.0 ** (exponent - _PARTS)
+    return math.ceil((now + wait) / step) * step
+
+
+_PARTS = 5
+"""A wait of 2**n up to 2**(n + 1) seconds has steps of 2**(n + 1 - 5) seconds, at most a sixteenth of it."""
 
 
 def _settled(record: Announced, now: float) -> Announced:

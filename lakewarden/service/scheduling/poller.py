@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,22 +19,23 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage.locations import is_local
 from lakewarden.service.events import Sampler
 from lakewarden.service.ownership.replica_lease import ReplicaLease
-from lakewarden.service.rules.polling import NOTHING_HEARD, Announced, hook_arrived, interval, observed
+from lakewarden.service.rules.polling import NOTHING_HEARD, Announced, appointment, hook_arrived, interval, observed
 from lakewarden.service.rules.writer_failures import Blamed, blame
 from lakewarden.service.scheduling.run_requests import Requests
 from lakewarden.service.state.daemon_state import DaemonState, Resources
 from lakewarden.service.state.observations import Polled
 
-# The poll queue: when each table is observed next. It is a heap, with every table in it at most once.
+# The poll queue: when each table is observed next. Every table is in it at most once.
 
 
 class PollQueue:
     """Appointments in monotonic seconds. Only the control thread uses it."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, TableId]] = []
+        self._moments: list[float] = []
+        """A heap of the times with appointments. Many tables share one."""
+        self._due: dict[float, deque[TableId]] = {}
         self._appointments: dict[TableId, float] = {}
-        self._order = itertools.count()
 
     def put(self, table: TableId, at: float) -> None:
         """Make an appointment, unless the table already has an earlier one."""
@@ -40,7 +43,12 @@ class PollQueue:
         if appointment is not None and appointment <= at:
             return
         self._appointments[table] = at
-        heapq.heappush(self._heap, (at, next(self._order), table))
+        tables = self._due.get(at)
+        if tables is None:
+            self._due[at] = deque((table,))
+            heapq.heappush(self._moments, at)
+        else:
+            tables.append(table)
 
     def drop(self, table: TableId) -> None:
         """Cancel the appointment of the table, if it has one."""
@@ -48,18 +56,24 @@ class PollQueue:
 
     def pop(self, now: float) -> TableId | None:
         """Remove and return a table that is due, the longest overdue first, or None."""
-        while self._heap and self._heap[0][0] <= now:
-            at, _, table = heapq.heappop(self._heap)
-            if self._appointments.get(table) == at:
-                del self._appointments[table]
-                return table
-        return None
+        at = self.next_at()
+        if at is None or at > now:
+            return None
+        table = self._due[at].popleft()
+        del self._appointments[table]
+        return table
 
     def next_at(self) -> float | None:
         """Return the time of the next appointment."""
-        while self._heap and self._appointments.get(self._heap[0][2]) != self._heap[0][0]:
-            heapq.heappop(self._heap)  # it was cancelled, or moved to an earlier time
-        return self._heap[0][0] if self._heap else None
+        while self._moments:
+            at = self._moments[0]
+            tables = self._due[at]
+            while tables and self._appointments.get(tables[0]) != at:
+                tables.popleft()  # it was cancelled, or moved to an earlier time
+            if tables:
+                return at
+            del self._due[heapq.heappop(self._moments)]
+        return None
 
     def __len__(self) -> int:
         return len(self._appointments)
@@ -77,11 +91,15 @@ LONGEST_REST_FOR_THE_STORE = timedelta(seconds=30)
 
 FIRST_OBSERVATION_WITHIN_SECONDS = 5.0
 
-GATHER_SECONDS = 0.05
-"""Due tables are asked for together, at most this often. So thousands of tables do not mean thousands of messages."""
-
 LONGEST_DECIDING_SECONDS = 0.2
 """How long one turn may decide on tables. Runs, operators and probes must not wait longer for the control thread."""
+
+
+SPREAD = 0.9, 1.03
+"""Waits differ, so that tables do not come up all at once. With the rounding up, by a tenth at most."""
+
+RECALLED_TOGETHER = 100
+"""How many tables are recalled from the store in one go. A turn makes so many first decisions."""
 
 
 @dataclass(slots=True)
@@ -130,8 +148,6 @@ class Poller:
         self._poll_queue = PollQueue()
         self._sampler = Sampler()
         self._dirty: set[TableId] = set()
-        self._soon = False
-        self._gathers_until = float("-inf")
         self._answered: dict[TableId, Polled | LakewardenError] = {}
         self._remembered: dict[TableId, _Remembered] = {}
 
@@ -141,8 +157,7 @@ class Poller:
         for table in tables:
             self._remembered[table] = _Remembered()
             within = min(self._tables[table].poll.total_seconds(), FIRST_OBSERVATION_WITHIN_SECONDS)
-            self._poll_queue.put(table, now + self._rng.uniform(0, within))
-        self._soon = True
+            self._poll_queue.put(table, appointment(now, self._rng.uniform(0, within)))
 
     def let_go(self, tables: Collection[TableId]) -> None:
         """Give tables up, and forget what was seen of them, because it may not stay true."""
@@ -174,7 +189,6 @@ class Poller:
         """Observe a table at the next turn, if it is owned. With `anew` it is read even if its token is equal."""
         if table in self._remembered:
             self._poll_queue.put(table, self._clock.monotonic())
-            self._soon = True
             if anew:
                 self._dirty.add(table)
 
@@ -202,8 +216,7 @@ class Poller:
         """Return when, in monotonic seconds, there may be something to do next."""
         if self._answered:
             return self._clock.monotonic()
-        next_at = self._poll_queue.next_at()
-        return next_at if next_at is None or self._soon else max(next_at, self._gathers_until)
+        return self._poll_queue.next_at()
 
     def poll_due(self, now: float) -> None:
         """Have every due table observed, and decide on those that have been, as long as this replica may act.
@@ -216,6 +229,7 @@ class Poller:
             self.decide_soon(table)
         self._observations.request(list(self._due(now)))
         self._answered.update(self._observations.answered())
+        self._recall()
         until = self._clock.monotonic() + LONGEST_DECIDING_SECONDS
         decided: list[Table] = []
         while self._answered and self._clock.monotonic() <= until and self._replica_lease.holds():
@@ -223,6 +237,12 @@ class Poller:
             if self._process(polled, self._answered.pop(polled.id), now):
                 decided.append(polled)
         self._keep(decided, now)
+
+    def _recall(self) -> None:
+        """Read from the store what the next decisions need, for many tables in one go."""
+        tables = [self._tables[table] for table in itertools.islice(self._answered, RECALLED_TOGETHER)]
+        with contextlib.suppress(TemporaryError):  # each decision asks the store again
+            self._requests.recall(tables)
 
     def _keep(self, decided: Sequence[Table], now: float) -> None:
         """Store what was decided on tables, and queue the runs that are due."""
@@ -247,9 +267,6 @@ class Poller:
 
     def _due(self, now: float) -> Iterator[tuple[Table, bool]]:
         """Yield the tables that are due, and whether they must be read even if their tokens are equal."""
-        if not self._soon and now < self._gathers_until:
-            return
-        self._soon, self._gathers_until = False, now + GATHER_SECONDS
         while (due := self._poll_queue.pop(now)) is not None:
             dirty = due in self._dirty
             self._dirty.discard(due)
@@ -265,7 +282,8 @@ class Poller:
         try:
             if isinstance(brought, LakewardenError):
                 raise brought
-            self._note_commit(brought.observation.view, remembered)
+            if brought.news:
+                self._note_commit(brought.observation.view, remembered)
             decision_due = remembered.decide_at is not None and remembered.decide_at <= now
             changed = remembered.dirty or brought.news or remembered.poll_failures or decision_due
             if changed and not self._decided(table, brought.observation.view, remembered, now):
@@ -280,8 +298,10 @@ class Poller:
             self._rest(table, remembered, now, UnknownError.unforeseen(bug))
             return False
         closely = self._proofs.polls_again_within(table.id)
-        at = now + (closely or self.interval(table)).total_seconds() * self._rng.uniform(0.9, 1.1)
-        self._poll_queue.put(table.id, at if remembered.decide_at is None else min(at, remembered.decide_at))
+        wait = (closely or self.interval(table)).total_seconds() * self._rng.uniform(*SPREAD)
+        if remembered.decide_at is not None:
+            wait = min(wait, remembered.decide_at - now)
+        self._poll_queue.put(table.id, appointment(now, wait))
         return bool(changed)
 
     def _decided(self, table: Table, view: TableView, remembered: _Remembered, now: float) -> bool:
@@ -303,7 +323,7 @@ class Poller:
         remembered = self._remembered[table.id]
         remembered.dirty, remembered.poll_failures, remembered.failure = True, 0, None
         rest = min(table.poll, LONGEST_REST_FOR_THE_STORE).total_seconds()
-        self._poll_queue.put(table.id, now + rest * self._rng.uniform(0.9, 1.1))
+        self._poll_queue.put(table.id, appointment(now, rest * self._rng.uniform(*SPREAD)))
 
     def _note_commit(self, view: TableView, remembered: _Remembered) -> None:
         """Note whether a hook has announced the newest commit of the writers."""
@@ -348,7 +368,7 @@ class Poller:
         remembered.poll_failures += 1
         reason = remembered.failure = without_credentials(str(failure))
         rest = min(table.poll * 2 ** min(remembered.poll_failures - 1, 10), LONGEST_RETRY_DELAY)
-        self._poll_queue.put(table.id, now + rest.total_seconds() * self._rng.uniform(0.9, 1.1))
+        self._poll_queue.put(table.id, appointment(now, rest.total_seconds() * self._rng.uniform(*SPREAD)))
         try:
             self._requests.unreadable(table, reason)
         except TemporaryError as store:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -101,6 +101,22 @@ class Requests:
         """The decisions on tables that are only observed, as they would be in the mode `plan`."""
         self._news: list[_News] = []
         self._considered: dict[TableId, _Considered] = {}
+        self._before: dict[TableId, dict[Service, Decision]] = {}
+        """The stored decisions on tables, until there is one of this life. They are of an earlier life, or of an
+        earlier owner of the table. A decision that has not changed since is no news. Otherwise each start would report
+        the whole fleet anew.
+        """
+
+    def recall(self, tables: Collection[Table]) -> None:
+        """Read from the store, in one go, what the first decisions on tables need. Raises TemporaryError."""
+        first = {table.id: table for table in tables if table.id not in self._decisions}
+        unread = first.keys() - self._before.keys()
+        if unread:
+            before: dict[TableId, dict[Service, Decision]] = {table: {} for table in unread}
+            for row in self._store.decisions(*unread):
+                before[row.table][row.service] = row.as_decision()
+            self._before |= before
+        self._completed.recall(first.values())
 
     def consider(self, table: Table, view: TableView) -> None:
         """Decide on every service that has a policy on the table. `keep` stores it, `queue` queues the runs."""
@@ -229,6 +245,7 @@ class Requests:
         self._news = [news for news in self._news if news.table.id != table]
         self._considered.pop(table, None)
         self._decisions.pop(table, None)
+        self._before.pop(table, None)
         self._planned.pop(table, None)
         self._left.forget(table)
         self._proofs.forget(table)
@@ -344,19 +361,14 @@ class Requests:
 
     def _remember(self, table: Table, decisions: Mapping[Service, Decision]) -> None:
         earlier = self._decisions.get(table.id)
-        before = self._stored(table.id) if earlier is None else earlier
+        if earlier is None:
+            self.recall([table])
+        before = self._before.pop(table.id) if earlier is None else earlier
         news = {service: decision for service, decision in decisions.items() if before.get(service) != decision}
         self._decisions[table.id] = decisions
         if news:
             now = self._clock.now()
             self._news.append(_News(table=table, decisions=news, before=before, earlier=earlier, at=now))
-
-    def _stored(self, table: TableId) -> Mapping[Service, Decision]:
-        """Return the decisions of an earlier life, or of an earlier owner of the table.
-
-        A decision that has not changed since is no news. Otherwise each start would report the whole fleet anew.
-        """
-        return {row.service: row.as_decision() for row in self._store.decisions(table)}
 
     def _tell(
         self, table: Table, service: Service, before: Decision | None, decision: Decision, *, first: bool

@@ -11,7 +11,7 @@ from lakewarden.planners.model.instant import InstantKind, Service, Timeline
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.hooks import KnownTables
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.run import Run
 
 if TYPE_CHECKING:
     from lakewarden.service.store.sql.store import Store
@@ -144,6 +144,19 @@ class Completed:
         self._newest: dict[tuple[TableId, Service], _Newest | None] = {}
         self._reported: set[_Newest] = set()
 
+    def recall(self, tables: Iterable[Table]) -> None:
+        """Read from the store, in one go, what is not known of tables. Raises TemporaryError."""
+        unknown = [
+            (table.id, service)
+            for table in tables
+            for service in table.policies
+            if (table.id, service) not in self._newest
+        ]
+        if not unknown:
+            return
+        runs = self._store.newest_succeeded(unknown)
+        self._newest |= {key: _completed_by(runs.get(key)) for key in unknown}
+
     def vanished(self, table: Table, view: TableView, *, active: Collection[Service]) -> Mapping[Service, str]:
         """Return the services with a newest completed instant that has vanished since, each with that instant.
 
@@ -152,9 +165,10 @@ class Completed:
         """
         if view.faults:
             return {}
+        self.recall([table])
         lost = {}
         for service in table.policies:
-            newest = self._newest_of(table.id, service)
+            newest = self._newest[table.id, service]
             # a table that was created again has its own history
             if newest is None or newest.identity != str(view.identity):
                 continue
@@ -176,17 +190,15 @@ class Completed:
         for service in Service:
             self.begun(table, service)
 
-    def _newest_of(self, table: TableId, service: Service) -> _Newest | None:
-        if (table, service) in self._newest:
-            return self._newest[table, service]
-        last = self._store.runs(table=table, service=service, states=[RunState.SUCCEEDED], limit=1)
-        return next((_Newest(identity=run.identity, time=run.instant) for run in last if run.instant is not None), None)
-
     def _remember(self, table: TableId, service: Service, view: TableView) -> None:
         instant = view.timeline.last_completed(service)
         self._newest[table, service] = (
             None if instant is None else _Newest(identity=str(view.identity), time=instant.time)
         )
+
+
+def _completed_by(run: Run | None) -> _Newest | None:
+    return None if run is None or run.instant is None else _Newest(identity=run.identity, time=run.instant)
 
 
 def has_vanished(timeline: Timeline, time: str, service: Service) -> bool:

@@ -81,11 +81,7 @@ def plans(store: Store, ask: Callable[[], Any]) -> list[str]:
         pytest.param(lambda s: s.request(a_run("new")), "one_active_run|open_runs", id="asking for a run"),
         pytest.param(lambda s: s.runs(limit=10), "runs_by_number", id="the newest runs"),
         pytest.param(lambda s: s.runs(table=TRIPS, service=Service.CLEAN), "runs_by_table", id="those of a service"),
-        pytest.param(
-            lambda s: s.runs(table=TRIPS, service=Service.CLEAN, states=[RunState.SUCCEEDED], limit=1),
-            "runs_by_table",
-            id="the last success",
-        ),
+        pytest.param(lambda s: s.newest_succeeded([(TRIPS, Service.CLEAN)]), "runs_by_table", id="the last success"),
     ],
 )
 def test_what_is_asked_at_each_decision_is_answered_by_an_index(

@@ -351,6 +351,21 @@ def test_runs_come_newest_first_and_can_be_chosen(store: Store) -> None:
     assert ids(table=TableId("nobody")) == []
 
 
+def test_the_newest_success_of_many_services_is_read_in_one_go(store: Store) -> None:
+    """A service without a success is left out, whatever else ran."""
+    trips, orders = TableId("trips"), TableId("orders")
+    ended(store, "r1")
+    ended(store, "r2")
+    store.request(a_run("r3"))
+    ended(store, "r4", service=Service.CLEAN)
+    store.request(a_run("r5", table=orders, identity="/lake/orders#1"))
+    asked = [(trips, Service.COMPACTION), (trips, Service.CLEAN), (orders, Service.COMPACTION)]
+
+    newest = store.newest_succeeded(asked)
+
+    assert {key: run.id for key, run in newest.items()} == dict(zip(asked, ["r2", "r4"], strict=False))
+
+
 def test_the_instants_of_our_runs_are_remembered(store: Store) -> None:
     """Only those of this table and service are returned, ended or not, planned or adopted."""
     ended(store, "r1", instant="00000001")
@@ -406,6 +421,9 @@ def test_the_last_decision_of_each_service_is_kept(store: Store) -> None:
 
     assert store.decisions(TableId("trips")) == [clean, later]  # in the order of the services' names
     assert store.decisions(TableId("orders")) == []
+    orders = replace(clean, table=TableId("orders"))
+    store.decided([orders])
+    assert store.decisions(TableId("trips"), TableId("orders"), TableId("nobody")) == [orders, clean, later]
 
 
 def test_pauses_hold_until_they_are_ended(store: Store) -> None:

@@ -25,7 +25,11 @@ from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database, put
 
 _kept = schema.decisions.c
-_DECISIONS = sa.select(schema.decisions).where(_kept.table_id == sa.bindparam("table")).order_by(_kept.service)
+_DECISIONS = (
+    sa.select(schema.decisions)
+    .where(_kept.table_id.in_(sa.bindparam("tables", expanding=True)))
+    .order_by(_kept.table_id, _kept.service)
+)
 
 Row = ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | WriterSignsRow | FolderRow
 _R = TypeVar("_R", bound=Row)
@@ -42,10 +46,10 @@ _TABLES: Mapping[type, sa.Table] = {
 class SqlNotes(Database):
     """Keeps one row for each table, or for each service of it."""
 
-    def decisions(self, table: TableId) -> Sequence[DecisionRow]:
-        """Return the last decision of each service of a table."""
+    def decisions(self, *tables: TableId) -> Sequence[DecisionRow]:
+        """Return the last decision of each service of tables."""
         with self._read() as connection:
-            return [DecisionRow(**_fields(row)) for row in connection.execute(_DECISIONS, {"table": table})]
+            return [DecisionRow(**_fields(row)) for row in connection.execute(_DECISIONS, {"tables": tables})]
 
     def keep_row(self, row: Row) -> None:
         """Keep a row, and replace the previous one of its kind about the same table and service."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -157,6 +157,17 @@ class SqlRuns(Database):
         conditions = {name: value for name, value in conditions.items() if value is not None}
         with self._read() as connection:
             return [_run(row) for row in connection.execute(_newest_runs(*conditions), {**conditions, "limit": limit})]
+
+    def newest_succeeded(self, services: Iterable[tuple[TableId, Service]]) -> Mapping[tuple[TableId, Service], Run]:
+        """Return the newest run that has succeeded of services of tables, of those that have one."""
+        query, states = _newest_runs("table", "service", "states"), [RunState.SUCCEEDED]
+        newest = {}
+        with self._read() as connection:
+            for table, service in services:
+                conditions = {"table": table, "service": service, "states": states, "limit": 1}
+                for row in connection.execute(query, conditions):
+                    newest[table, service] = _run(row)
+        return newest
 
     def runs_at(self, table: TableId, at: datetime) -> Sequence[Run]:
         """Return the runs of a table that had been requested at a moment and had not ended, the oldest first."""

@@ -12,6 +12,7 @@ from lakewarden.service.rules.polling import (
     LATE_SECONDS,
     TRUSTED_AFTER,
     Announced,
+    appointment,
     hook_arrived,
     interval,
     observed,
@@ -92,3 +93,16 @@ def test_polls_are_rare_only_while_every_commit_was_announced(steps: list[tuple[
         found = every(known, now)
         assert found in (POLL, SLOW)
         assert (found == SLOW) <= (doubt is None and good >= TRUSTED_AFTER)
+
+
+@given(st.floats(0, 10**7), st.floats(0.05, 86_400))
+def test_no_wait_is_cut_short_and_none_is_longer_by_a_sixteenth(now: float, wait: float) -> None:
+    """Whatever the moment is rounded to."""
+    assert now + wait <= appointment(now, wait) <= now + wait * (1 + 1 / 16) + 1e-6
+
+
+def test_tables_of_one_cadence_come_up_at_few_moments() -> None:
+    """Each moment is a wake-up of the daemon, however many tables it has."""
+    moments = {appointment(number / 1000, 9.0 + number % 1999 / 1000) for number in range(10_000)}
+
+    assert len(moments) < 30
