@@ -125,6 +125,16 @@ class Backlog:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceNeeds:
+    """The backlog of a service, or why it rests; `changes_at` is when time alone may change that."""
+
+    backlog: Backlog | None = None
+    rest: NotDue | None = None
+    notes: tuple[str, ...] = ()
+    changes_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReaderPosition:
     """The position of a declared incremental reader. `at` is the position in words. `behind` is the number of commits
     that it has not read. The first of them was completed at `unread_since`. The reader still `needs` everything from

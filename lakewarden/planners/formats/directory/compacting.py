@@ -16,7 +16,6 @@ from lakewarden.planners.formats.directory.options import CompactionOptions, Dir
 from lakewarden.planners.formats.directory.service_needs import (
     MOST_SHOWN,
     PartitionJudgement,
-    ServiceNeeds,
     above_in,
     backlog_of,
     shown_path,
@@ -26,7 +25,7 @@ from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
-from lakewarden.planners.model.view import Blocker
+from lakewarden.planners.model.view import Blocker, ServiceNeeds
 from lakewarden.planners.ports import MOST_FILES, Storage
 from lakewarden.planners.settings import format_duration, format_size
 from lakewarden.planners.storage.content import listed

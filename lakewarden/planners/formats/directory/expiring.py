@@ -13,13 +13,13 @@ from lakewarden.planners.formats.directory.listing.folders import LOG_OF_A_SINK,
 from lakewarden.planners.formats.directory.options import DirectoryTableOptions, OrphansOptions, TtlOptions
 from lakewarden.planners.formats.directory.service_needs import (
     MOST_SHOWN,
-    ServiceNeeds,
     above_in,
     backlog_of,
     shown_path,
 )
 from lakewarden.planners.formats.directory.writers import active, moment
 from lakewarden.planners.model.decision import NotDue
+from lakewarden.planners.model.view import ServiceNeeds
 from lakewarden.planners.partitions import age_counts_from
 from lakewarden.planners.settings import format_size
 

@@ -40,13 +40,13 @@ from lakewarden.planners.formats.directory.options import (
     TtlOptions,
     marker_of,
 )
-from lakewarden.planners.formats.directory.service_needs import MOST_SHOWN, ServiceNeeds, shown_path
+from lakewarden.planners.formats.directory.service_needs import MOST_SHOWN, shown_path
 from lakewarden.planners.formats.directory.writers import moment, usual_interval
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Timeline
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.view import Blocker, TableIdentity, TableView, WriterActivity
+from lakewarden.planners.model.view import Blocker, ServiceNeeds, TableIdentity, TableView, WriterActivity
 from lakewarden.planners.ports import MOST_FILES, DeepListing, Observation, Storage
 from lakewarden.planners.settings import shown
 

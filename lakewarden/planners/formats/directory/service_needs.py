@@ -10,7 +10,6 @@ from typing import Generic, TypeVar
 
 from lakewarden.planners.formats.directory.listing.folders import Folder
 from lakewarden.planners.formats.directory.listing.walk import above
-from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.view import Backlog
 
@@ -29,16 +28,6 @@ class PartitionJudgement(Generic[_State]):
     state: _State
     reason: str
     until: datetime | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServiceNeeds:
-    """The backlog, or the reason for rest; `changes_at` is when time alone may change it."""
-
-    backlog: Backlog | None = None
-    rest: NotDue | None = None
-    notes: tuple[str, ...] = ()
-    changes_at: datetime | None = None
 
 
 def backlog_of(

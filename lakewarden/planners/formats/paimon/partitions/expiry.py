@@ -30,7 +30,7 @@ from lakewarden.planners.formats.paimon.partitions.names import (
 from lakewarden.planners.formats.paimon.writers import Done
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.printable import counted, printable
-from lakewarden.planners.model.view import Backlog
+from lakewarden.planners.model.view import Backlog, ServiceNeeds
 from lakewarden.planners.partitions import PartitionTimeOptions, age_counts_from
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration, format_size, shown
@@ -183,16 +183,6 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PartitionNeeds:
-    """The backlog of a service, or why it rests, and when time alone may change that."""
-
-    backlog: Backlog | None = None
-    rest: NotDue | None = None
-    notes: tuple[str, ...] = ()
-    changes_at: datetime | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Marking:
     """The partitions to mark, those that rest for the longest time first; how many have a valid marker, how many are
     `left` for the next look, and why others wait.
@@ -238,7 +228,7 @@ def marking_of(
     )
 
 
-def marking_needs(marking: Marking, changes: Changes, now: datetime) -> PartitionNeeds:
+def marking_needs(marking: Marking, changes: Changes, now: datetime) -> ServiceNeeds:
     """Add up what partition commit has to do."""
     summary = f"{counted(len(marking.due), 'partition')} to mark as done, {marking.marked} marked"
     left = (f"the markers of {counted(marking.left, 'partition')} are read by the next looks",) if marking.left else ()
@@ -248,12 +238,12 @@ def marking_needs(marking: Marking, changes: Changes, now: datetime) -> Partitio
         backlog = _backlog(
             marking.due, min(changes.latest(partition.row) for partition in marking.due), exact=not marking.left
         )
-        return PartitionNeeds(backlog=backlog, notes=notes, changes_at=changes_at)
+        return ServiceNeeds(backlog=backlog, notes=notes, changes_at=changes_at)
     why = f"no partition is to be marked as done ({marking.waits[0] if marking.waits else summary})"
-    return PartitionNeeds(rest=NotDue(reason=why, again_at=changes_at), notes=notes, changes_at=changes_at)
+    return ServiceNeeds(rest=NotDue(reason=why, again_at=changes_at), notes=notes, changes_at=changes_at)
 
 
-def ttl_needs(totals: Totals, schema: Schema, changes: Changes, term: PartitionTerm, now: datetime) -> PartitionNeeds:
+def ttl_needs(totals: Totals, schema: Schema, changes: Changes, term: PartitionTerm, now: datetime) -> ServiceNeeds:
     """Add up what ttl has to do."""
     expiry = expired(partitions_of(totals, schema), changes, term, now)
     waits = tuple(
@@ -262,7 +252,7 @@ def ttl_needs(totals: Totals, schema: Schema, changes: Changes, term: PartitionT
     if not expiry.gone:
         reason = waits[0] if waits else "no partition has expired"
         rest = NotDue(reason=reason, again_at=expiry.next_at)
-        return PartitionNeeds(rest=rest, notes=waits, changes_at=expiry.next_at)
+        return ServiceNeeds(rest=rest, notes=waits, changes_at=expiry.next_at)
     gone = [partition for _, partition in expiry.gone]
     files, size, rows = (
         sum(partition.files for partition in gone),
@@ -274,7 +264,7 @@ def ttl_needs(totals: Totals, schema: Schema, changes: Changes, term: PartitionT
         f"{counted(rows, 'row')}, the oldest is {called(gone[0])}"
     )
     backlog = _backlog(gone, expiry.gone[0][0], exact=True)
-    return PartitionNeeds(backlog=backlog, notes=(summary, *waits), changes_at=expiry.next_at)
+    return ServiceNeeds(backlog=backlog, notes=(summary, *waits), changes_at=expiry.next_at)
 
 
 def called(partition: PaimonPartition) -> str:

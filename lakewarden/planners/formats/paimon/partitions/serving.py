@@ -13,7 +13,6 @@ from lakewarden.planners.formats.paimon.options.service_options import Partition
 from lakewarden.planners.formats.paimon.options.table_options import own_options
 from lakewarden.planners.formats.paimon.partitions.expiry import (
     DoneRule,
-    PartitionNeeds,
     PartitionTerm,
     done_rule,
     marking_needs,
@@ -26,7 +25,7 @@ from lakewarden.planners.formats.paimon.writers import Done
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.view import Blocker
+from lakewarden.planners.model.view import Blocker, ServiceNeeds
 from lakewarden.planners.ports import Storage
 
 
@@ -36,7 +35,7 @@ class Served:
     look notices that the marking goes on.
     """
 
-    needs: Mapping[Service, PartitionNeeds] = field(default_factory=dict)
+    needs: Mapping[Service, ServiceNeeds] = field(default_factory=dict)
     blockers: tuple[Blocker, ...] = ()
     marked: Mapping[bytes, Done] = field(default_factory=dict)
     watched: tuple[str, ...] = ()
@@ -54,7 +53,7 @@ def is_served(table: Table) -> bool:
 
 def served(table: Table, facts: NeedFacts, memo: Memo, storage: Storage) -> Served:
     """Return what there is to do. Markers are read of tables that may be marked alone."""
-    needs, blockers = dict[Service, PartitionNeeds](), list[Blocker]()
+    needs, blockers = dict[Service, ServiceNeeds](), list[Blocker]()
     marked, watched = memo.marked, tuple[str, ...]()
     for service in (Service.PARTITION_COMMIT, Service.TTL):
         if service not in table.policies:
@@ -63,7 +62,7 @@ def served(table: Table, facts: NeedFacts, memo: Memo, storage: Storage) -> Serv
         if isinstance(rule, Blocker):
             blockers.append(rule)
         elif rest := _nothing_there(facts):
-            needs[service] = PartitionNeeds(rest=NotDue(reason=rest))
+            needs[service] = ServiceNeeds(rest=NotDue(reason=rest))
         elif memo.totals is None or facts.changes is None:
             continue
         elif isinstance(rule, PartitionTerm):
