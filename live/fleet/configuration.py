@@ -13,7 +13,7 @@ _ACT = """\
 def edited(text: str, *, port: int, management: int, driver: str) -> str:
     """Return the file with two services, the ports of the trial, and the driver of the JDBC catalog."""
     lines = [
-        "    services: {compaction: , clean: }" if line.strip().startswith("services:") else line
+        "    services: {compaction: {}, clean: {}}" if line.strip().startswith("services:") else line
         for line in text.splitlines()
     ]
     lines += [

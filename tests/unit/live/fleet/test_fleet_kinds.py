@@ -16,10 +16,10 @@ FIRST_FILE = """\
 policies:
   hudi:
     mode: observe
-    services: {compaction: , clustering: , clean: , archive: , rollback: }
+    services: {compaction: {}, clustering: {}, clean: {}, archive: {}, rollback: {}}
   iceberg:
     mode: observe
-    services: {compaction: , clean: , orphans: , archive: }
+    services: {compaction: {}, clean: {}, orphans: {}, archive: {}}
 tables:
   - {match: "/lake/*/", format: hudi, policy: hudi}
   - {match: "catalog://lake/*", policy: iceberg}
