@@ -346,7 +346,7 @@ def test_deletes_by_a_dropped_column_on_a_branch_or_a_tag_hold_clean_back_until_
     assert " of branch 'audit' deletes rows by the column id (field 1), which was dropped" in by_branch.reason
     assert " of tag 'v1' deletes rows by the column id (field 1), which was dropped" in by_tag.reason
 
-    [told] = re.findall(r"with pyiceberg: (table.*?)\), write the rows", by_branch.remedy)
+    [told] = re.findall(r"with pyiceberg: (table.*?)\), rewrite the rows", by_branch.remedy)
     eval(told, {**vars(update), "table": trips.read()})
     trips.read().manage_snapshots().create_branch(head.snapshot_id, "of_v1").commit()
     for branch in ("audit", "of_v1"):
