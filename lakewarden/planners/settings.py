@@ -146,8 +146,10 @@ def parse_size(value: Any) -> int:
 def format_duration(value: timedelta) -> str:
     """Return `value` in its largest whole unit, as `parse_duration` reads it."""
     milliseconds = round(value.total_seconds() * 1000)
+    if milliseconds == 0:
+        return "0s"
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
-        if milliseconds and milliseconds % size == 0:
+        if milliseconds % size == 0:
             return f"{milliseconds // size}{unit}"
     return f"{milliseconds}ms"
 

@@ -217,7 +217,9 @@ def _policy(format_name: str, defaults: WriterDefaults, kept: Mapping[str, int])
     if most is not None:
         yield f"    # clean keeps as many commits as the newest clean of {printable(most)} has kept"
     options_of = _keeping(format_name, kept[most]) if most is not None else {}
-    entries = ", ".join(f"{service}: {options_of.get(service, '{}')}" for service in FORMATS[format_name].first_services)
+    entries = ", ".join(
+        f"{service}: {options_of.get(service, '{}')}" for service in FORMATS[format_name].first_services
+    )
     yield f"    services: {{{entries}}}"
 
 

@@ -42,9 +42,9 @@ def end_rewrite(client: Client, table: str, service: str, *, out: TextIO) -> Non
 
 
 def _dry(answer: DryRunExplanation) -> str:
-    lines = [f"{answer['table']}  {answer['service']}: {answer['says']}"]
-    lines += [] if answer["remedy"] is None else [f"  -> {answer['remedy']}"]
-    return "\n".join(map(printable, lines))
+    says = printable(f"{answer['table']}  {answer['service']}: {answer['says']}")
+    remedy = answer["remedy"]
+    return says if remedy is None else f"{says}\n  -> {printable(remedy, lines=True)}"
 
 
 _AGAIN_SECONDS = 1.0

@@ -207,8 +207,8 @@ class BudgetSettings(Settings):
     """Partitions that are deleted as a whole."""
 
     first_clean: Asking = Asking.ASK
-    """The first clean of a table by Lakewarden. `ask`: it waits for an approval of its numbers. `allow`: it needs none
-    within the rest of the budget.
+    """The first clean of a table by Lakewarden that deletes data files. `ask`: it waits for an approval of its numbers.
+    `allow`: it needs none within the rest of the budget.
     """
 
     shorter_retention: Asking = Asking.ASK

@@ -132,8 +132,8 @@ def _breaks(name: str) -> Markup:
 
 
 def _coded(text: str) -> Markup:
-    """Return a text with its commands, which stand between backticks, as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(Markup.escape(printable(text)))))  # noqa: S704 - escaped
+    """Return a text of several lines with its commands, which stand between backticks, as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(_lines(text))))  # noqa: S704 - it is escaped
 
 
 def kind(decision: str) -> str:

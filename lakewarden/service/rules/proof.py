@@ -107,7 +107,8 @@ def _table(view: TableView, blockers: Sequence[Blocker]) -> Proof:
         return wrong(Check.TABLE, view.faults[0], "restore the part of the metadata that cannot be read")
     if blockers:
         return wrong(Check.TABLE, blockers[0].reason, blockers[0].remedy)
-    return proved(Check.TABLE, f"its metadata can be read: version {view.version}")
+    version = f": version {view.version}" if view.version else ""
+    return proved(Check.TABLE, f"its metadata can be read{version}")
 
 
 def _lock(facts: ProofFacts) -> Proof:
@@ -155,8 +156,8 @@ def _hook(facts: ProofFacts) -> Iterator[Proof]:
         return
     if facts.hook_at is None:
         cure = (
-            f"set the callback of `lakewarden writer-options {facts.table.id}`, "
-            "or leave it out with proof_without: [hook]"
+            f"set the callback that `lakewarden writer-options {facts.table.id}` shows; if it shows none, set "
+            "proof_without: [hook]"
         )
         yield not_proved(Check.HOOK, "no hook of the table has arrived yet", cure)
     else:

@@ -44,7 +44,7 @@ DRY: dict[str, Any] = {
     "decision": "Blocked",
     "code": "other",
     "reason": "a lock is missing",
-    "remedy": "name it",
+    "remedy": "name it:\n  lock: {}",
     "instant": None,
     "active_run": None,
     "forecast": None,
@@ -65,14 +65,14 @@ def test_a_run_is_asked_for_and_named(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_dry_run_asks_for_nothing_and_says_what_a_request_would_meet(capsys: pytest.CaptureFixture[str]) -> None:
-    """What blocks it is said with its remedy."""
+    """What blocks it is said with its remedy, of which the lines can be pasted."""
     with daemon({**KNOWN, DRY_RUN: (200, DRY)}) as (url, seen):
         assert main(["trigger", "sales.orders", "clean", "--dry-run", "--url", url]) == 0
         text = capsys.readouterr().out
         assert main(["trigger", "sales.orders", "clean", "--dry-run", "--json", "--url", url]) == 0
         assert json.loads(capsys.readouterr().out) == DRY
     assert not [one for one in seen if one.startswith("POST")]
-    assert text == "sales.orders  clean: no run would begin: a lock is missing\n  -> name it\n"
+    assert text == "sales.orders  clean: no run would begin: a lock is missing\n  -> name it:\n  lock: {}\n"
 
 
 def test_a_refusal_is_said_with_its_remedy(capsys: pytest.CaptureFixture[str]) -> None:

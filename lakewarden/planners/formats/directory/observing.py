@@ -238,7 +238,7 @@ def observed(
         identity=TableIdentity(location=table.location, created="directory"),
         name=table.location.rpartition("/")[2],
         kind=needs.summary,
-        version="none",
+        version="",
         observed_at=now,
         timeline=timeline_of(folders),
         writers=WriterActivity(last_commit_at=needs.last_change),
