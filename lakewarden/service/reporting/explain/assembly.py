@@ -189,12 +189,14 @@ def _blockers(view: TableView, table: Table) -> list[BlockerExplanation]:
 
 
 def writers_explained(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
-    """Return what the writers of a table are doing, for programs."""
+    """Return what the writers of a table are doing, for programs. A write that has failed is no longer in flight."""
     writers = view.writers
+    failed = {failure.instant for failure in writers.failures}
     return WritersExplanation(
         in_flight=[
             WriteExplanation(instant=write.time, begun_at=write.requested_at, guarded_until=write.guarded_until)
             for write in writers.in_flight
+            if write.time not in failed
         ],
         last_commit_at=writers.last_commit_at,
         usual_interval_seconds=None if writers.usual_interval is None else writers.usual_interval.total_seconds(),

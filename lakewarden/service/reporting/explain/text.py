@@ -177,6 +177,12 @@ def _service(name: str, explanation: TableExplanation) -> _Lines:
     yield "last run", "none" if service.last_run is None else _ended(service.last_run, now)
 
 
+_ENDED_BY_A_PERSON = {
+    "quarantined": "when an operator releases it",
+    "approval_needed": "when an operator approves it, or when the table changes",
+}
+
+
 def _decision(decision: DecisionExplanation | None, now: datetime) -> _Lines:
     if decision is None:
         yield "decision", "none yet"
@@ -186,7 +192,8 @@ def _decision(decision: DecisionExplanation | None, now: datetime) -> _Lines:
     yield from _remedy(decision.remedy)
     yield "decided", _ago(decision.decided_at, now)
     if decision.decision != "Due":
-        yield "again", "when the table changes" if decision.again_at is None else _when(decision.again_at, now)
+        ending = _ENDED_BY_A_PERSON.get(decision.code or "", "when the table changes")
+        yield "again", ending if decision.again_at is None else _when(decision.again_at, now)
 
 
 def _when(moment: datetime, now: datetime) -> str:

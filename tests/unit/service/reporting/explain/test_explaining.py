@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State, Step, Timeline
 from lakewarden.planners.model.table import Mode, Policy, SettingOrigin, Table, TableId
 from lakewarden.planners.model.view import (
@@ -281,6 +283,32 @@ def test_a_moment_that_has_passed_is_not_announced() -> None:
     explanation = explain(STATUS, decided=late, last_runs={}, waiting={}, now=NOW)
 
     assert "  again           at the next poll, or when the table changes" in written_out(explanation).splitlines()
+
+
+def test_a_write_that_has_failed_is_not_in_flight() -> None:
+    """It is named once, although its instant stays on the timeline until it is rolled back."""
+    dead = WriteFailure(instant="20260301025900000", at=_ago(30), reason="its heartbeat expired")
+    view = replace(VIEW, writers=replace(VIEW.writers, failures=(dead,)))
+    explanation = _explained(replace(STATUS, view=view))
+
+    assert explanation.writers is not None
+    assert [write.instant for write in explanation.writers.in_flight] == ["20260301025958000"]
+
+
+@pytest.mark.parametrize(
+    ("code", "ends"),
+    [
+        ("quarantined", "when an operator releases it"),
+        ("approval_needed", "when an operator approves it, or when the table changes"),
+        ("other", "when the table changes"),
+    ],
+)
+def test_what_a_person_ends_says_so(code: str, ends: str) -> None:
+    """A change of the table ends no quarantine."""
+    decided = [replace(row, code=code, again_at=None) for row in DECIDED]
+    explanation = explain(STATUS, decided=decided, last_runs={}, waiting={}, now=NOW)
+
+    assert f"  again           {ends}" in written_out(explanation).splitlines()
 
 
 def test_a_priority_is_told_where_there_is_one() -> None:
