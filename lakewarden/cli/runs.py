@@ -132,7 +132,7 @@ def lines(answer: Mapping[str, Any]) -> Iterator[str]:
     ran = [f"{total['runs']} {total['service']} {total['state'].lower()}" for total in answer["ran"]]
     more = "" if answer["runs_complete"] else ", and more"
     yield f"ran in the last day: {', '.join(ran) or 'nothing'}{more}"
-    blocked = answer["blocked"]
+    blocked = [reason for reason in answer["blocked"] if reason["code"] != "approval_needed"]
     yield f"blocked services: {sum(reason['services'] for reason in blocked)}"
     for reason in blocked[:_MOST_REASONS]:
         yield (
@@ -145,7 +145,7 @@ def lines(answer: Mapping[str, Any]) -> Iterator[str]:
         tables = f"{counted(held['tables'], 'table')}, first {held['table']}"
         yield f"in quarantine: {counted(held['services'], 'service')} on {tables}"
     would = answer["would_run"]
-    yield f"due, not run in mode plan: {sum(forecast['tables'] for forecast in would)} services"
+    yield f"due, not run in mode plan: {counted(sum(forecast['tables'] for forecast in would), 'service')}"
     yield from map(_would_run, would[:_MOST_SERVICES])
     if left := would[_MOST_SERVICES:]:
         services = ", ".join(forecast["service"] for forecast in left)

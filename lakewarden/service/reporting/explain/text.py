@@ -253,7 +253,7 @@ def _plan(plan: PlanExplanation, now: datetime) -> str:
     facts = [
         f"{plan.instant} {plan.state.lower()} {_ago(plan.requested_at, now)}",
         "ours" if plan.ours else "not signed by us",
-        None if plan.file_groups is None else counted(plan.file_groups, "file group"),
+        counted(plan.file_groups, "file group") if plan.file_groups else None,
         None if plan.bytes is None else size(plan.bytes),
         None if plan.guarded_until is None else _guard(plan.guarded_until, now),
     ]
