@@ -29,6 +29,7 @@ from lakewarden.planners.formats.directory.writers import active, moment
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.printable import counted
 from lakewarden.planners.model.view import Backlog, Blocker
 from lakewarden.planners.partitions import PartitionTimeOptions, time_of
 from lakewarden.planners.ports import Storage
@@ -238,8 +239,11 @@ _WORDS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Needs:
-    """What a look at all partitions says. `changes_at` is when time alone may change it."""
+    """What a look at all partitions says: how much there is, and a summary of what partition commit makes of it.
+    `changes_at` is when time alone may change it.
+    """
 
+    amount: str
     summary: str
     backlogs: Mapping[Service, Backlog] = field(default_factory=dict)
     at_rest: Mapping[Service, NotDue] = field(default_factory=dict)
@@ -275,10 +279,12 @@ def needs_of(folders: Mapping[str, Folder], rules: Rules, now: datetime) -> Need
             waits.append(_line(path, verdict))
     partitions = sum(counts[state] for state in _WORDS)
     counts_in_words = ", ".join(f"{counts[state]} {word}" for state, word in _WORDS.items() if counts[state])
-    summary = f"{partitions} partitions ({counts_in_words or 'none with data'}), {files} files, {format_size(size)}"
+    files_in_words = f"{counted(files, 'file')}, {format_size(size)}"
+    summary = f"{counted(partitions, 'partition')} ({counts_in_words or 'none with data'}), {files_in_words}"
     changes_at = min(until, default=None)
     changed = max((folder.changed_at for folder in folders.values() if folder.files), default=None)
     return Needs(
+        amount=f"{counted(partitions, 'partition')}, {files_in_words}",
         summary=summary,
         backlogs={Service.PARTITION_COMMIT: _backlog(to_commit)} if to_commit else {},
         at_rest={} if to_commit else {Service.PARTITION_COMMIT: _rest(summary, waits, changes_at)},

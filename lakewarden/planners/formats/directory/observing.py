@@ -237,7 +237,7 @@ def observed(
     view = TableView(
         identity=TableIdentity(location=table.location, created="directory"),
         name=table.location.rpartition("/")[2],
-        kind=needs.summary,
+        kind=needs.amount,
         version="",
         observed_at=now,
         timeline=timeline_of(folders),

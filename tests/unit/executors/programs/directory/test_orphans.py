@@ -82,7 +82,7 @@ def test_parts_and_folders_of_parts_of_dead_jobs_are_deleted(tmp_path: Path) -> 
     size = sum((tmp_path / one).stat().st_size for one in left)
     seen = DirectoryFormat().observe(table_of(tmp_path), LocalStorage(), None, now=NOW).view
     assert seen.backlogs[Service.ORPHANS].files == 6
-    assert "2 active" in seen.kind
+    assert "2 active" in seen.notes[Service.PARTITION_COMMIT][0]
     outcome, [plan] = run(tmp_path)
     assert (plan.files_to_delete, plan.files_in_table, plan.bytes_to_delete) == (6, 6, size)
     assert isinstance(outcome, Succeeded), outcome

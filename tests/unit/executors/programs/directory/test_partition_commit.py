@@ -73,7 +73,7 @@ def test_an_inactive_partition_gets_an_empty_marker_and_nothing_else(tmp_path: P
     assert (folder / DAY / "hr=07/_SUCCESS").read_bytes() == b""
     assert duckdb.connect().execute(count).fetchall() == rows == [(2,)]
     view = DirectoryFormat().observe(directory_table(folder), LocalStorage(), None, now=NOW).view
-    assert "2 committed" in view.kind
+    assert "2 committed" in view.notes[Service.PARTITION_COMMIT][0]
     assert view.backlogs == {}
     assert isinstance(run(str(folder)), NothingToDo)
 
