@@ -26,7 +26,7 @@ _KEPT = 5
 @dataclass(kw_only=True, slots=True)
 class Measured:
     """The measurements so far. An age is the longest time without an observation of a table, after every table was
-    observed once.
+    observed once. `ended` tells when it ended, in seconds of the measuring.
     """
 
     probes: int = 0
@@ -35,6 +35,7 @@ class Measured:
     scrapes: int = 0
     metrics_failures: list[str] = field(default_factory=list)
     ages: dict[str, float] = field(default_factory=dict)
+    ended: dict[str, float] = field(default_factory=dict)
     memory: int = 0
     memory_samples: int = 0
     log: int = 0
@@ -49,6 +50,7 @@ class Gauges:
         self._served = served
         self._tables = frozenset(tables)
         self._looked_at: dict[str, float] = {}
+        self._began = time.monotonic()
         self._over = threading.Event()
         looks = (self._probe, self._scrape, self._weigh)
         self._threads = [threading.Thread(target=self._measure, args=(look,), daemon=True) for look in looks]
@@ -96,7 +98,9 @@ class Gauges:
         for table in self._tables & found.keys():
             self._looked_at[table] = max(self._looked_at.get(table, 0.0), now - float(found[table]))
         for table, looked_at in self._looked_at.items() if self.all_looked_at() else ():
-            self.measured.ages[table] = max(self.measured.ages.get(table, 0.0), now - looked_at)
+            if now - looked_at > self.measured.ages.get(table, 0.0):
+                self.measured.ages[table] = now - looked_at
+                self.measured.ended[table] = now - self._began
 
     def _weigh(self) -> None:
         self.measured.memory = max(self.measured.memory, memory_without_jvms(self._served.process.pid))
@@ -133,7 +137,10 @@ def breaches(measured: Measured, *, cadence: float, memory: int = 2**30, log: in
         found.append(f"/metrics failed {len(failed)} of {measured.scrapes} times: {_some(failed)}")
     late = {table: age for table, age in measured.ages.items() if age > 2 * cadence}
     if late:
-        told = ", ".join(f"{table} {age:.1f} s" for table, age in sorted(late.items()))
+        told = ", ".join(
+            f"{table} {age:.1f} s (until second {measured.ended.get(table, 0):.0f})"
+            for table, age in sorted(late.items())
+        )
         found.append(f"not observed within twice their cadence of {cadence:g} s: {told}")
     if measured.memory > memory:
         found.append(f"the daemon and what it started, without JVMs, held {measured.memory / 2**20:.0f} MiB")

@@ -1,7 +1,7 @@
 """A process that reads tables for the daemon. It changes nothing, so it may be killed at any time.
 
 The daemon starts it with `python -m lakewarden.planners.reading SOCKET BOARD PARENT`: two inherited descriptors, and
-the process that it must not outlive. Each thread makes one observation at a time, in the order of the requests.
+the process that it must not outlive. Each thread makes one observation at a time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -80,8 +81,37 @@ class ObservationRequests(NamedTuple):
     forgotten: Sequence[TableId] = ()
 
 
+class Outbox:
+    """Answers that are sent together."""
+
+    def __init__(self, send: Callable[[Answers], None]) -> None:
+        self._send = send
+        self._unchanged: list[int] = []
+        self._others: list[ObservationAnswer] = []
+        self._since = 0.0
+
+    def put(self, ticket: int, answer: ObservationAnswer | None) -> None:
+        """Collect the answer to a request. None means that nothing has changed."""
+        if not self._unchanged and not self._others:
+            self._since = time.monotonic()
+        if answer is None:
+            self._unchanged.append(ticket)
+        else:
+            self._others.append(answer)
+
+    def send(self, *, after_seconds: float = 0.0) -> None:
+        """Send the answers, if the first was collected so long ago."""
+        if (self._unchanged or self._others) and time.monotonic() - self._since >= after_seconds:
+            self._send(Answers(self._unchanged, self._others))
+            self._unchanged, self._others = [], []
+
+
 class Reader:
-    """The process. It takes requests from its socket and answers each, in its threads."""
+    """The process. It takes requests from its socket and answers each, in its threads.
+
+    A single thread reads the known tables first, those with an observation that the daemon keeps. Before each other
+    table it takes what has come meanwhile. So new and broken tables, which may take long, do not delay the others.
+    """
 
     def __init__(self, channel: socket.socket, board: Board, observer: Observer, hello: Hello) -> None:
         self._channel = channel
@@ -91,6 +121,9 @@ class Reader:
         self._tables: dict[TableId, Table] = {}
         self._shared = SharedValues()
         self._asked: queue.SimpleQueue[tuple[datetime, ObservationRequest]] = queue.SimpleQueue()
+        self._known: deque[tuple[datetime, ObservationRequest]] = deque()
+        self._others: deque[tuple[datetime, ObservationRequest]] = deque()
+        self._outbox = Outbox(self._answer)
         self._answering = threading.Lock()
 
     def serve(self, frames: Frames) -> None:
@@ -102,12 +135,18 @@ class Reader:
         while True:
             while (content := frames.next()) is not None:
                 self._take(believed(content))
-            received = self._channel.recv(_RECEIVE_BYTES)
+            self._make_known_and_one_other()
+            try:
+                received = self._channel.recv(_RECEIVE_BYTES, socket.MSG_DONTWAIT if self._others else 0)
+            except BlockingIOError:
+                continue
             if not received:
                 return
             frames.feed(received)
 
     def _take(self, message: ObservationRequests) -> None:
+        while message.forgotten and self._others:  # they may be of tables to forget
+            self._make_known_and_one_other()
         self._tables.update((table.id, self._shared.table(table)) for table in message.tables)
         for forgotten in message.forgotten:
             self._tables.pop(forgotten, None)
@@ -117,41 +156,43 @@ class Reader:
             for ticket, table, last_ticket in message.polls
         ]
         requests += [request._replace(table=self._tables[table]) for table, request in message.others]
-        if self._hello.threads == 1:
-            self._make(requests, now=message.now, thread=0)
-            return
         for request in requests:
-            self._asked.put((message.now, request))
+            if self._hello.threads > 1:
+                self._asked.put((message.now, request))
+            elif request.known is not None:
+                self._known.append((message.now, request))
+            else:
+                self._others.append((message.now, request))
+
+    def _make_known_and_one_other(self) -> None:
+        while self._known:
+            self._make(*self._known.popleft(), thread=0, outbox=self._outbox)
+            if not self._known:
+                self._outbox.send()
+        if self._others:
+            self._make(*self._others.popleft(), thread=0, outbox=self._outbox)
+        if not self._others:
+            self._board.end(0)
+            self._outbox.send()
 
     def _work(self, thread: int) -> None:
+        outbox = Outbox(self._answer)
         while True:
             now, request = self._asked.get()
-            self._make([request], now=now, thread=thread)
+            self._make(now, request, thread=thread, outbox=outbox)
+            self._board.end(thread)
+            outbox.send()
 
-    def _make(self, requests: Sequence[ObservationRequest], *, now: datetime, thread: int) -> None:
-        """Make observations, one after the other, and answer each that is still wanted."""
-        unchanged: list[int] = []
-        others: list[ObservationAnswer] = []
-        sent_at = time.monotonic()
-        for request in requests:
-            if not self._board.is_wanted(request.ticket):
-                continue
-            began = time.monotonic()
-            if (unchanged or others) and began - sent_at > _GATHER_SECONDS:
-                self._answer(Answers(unchanged, others))
-                unchanged, others, sent_at = [], [], began
-            self._board.begin(thread, request.ticket, began)
-            try:
-                answer = self._observer.observe(request, now=now)
-            except MemoryError:
-                self._give_up(request)
-            if answer is None:
-                unchanged.append(request.ticket)
-            else:
-                others.append(answer)
-        self._board.end(thread)
-        if unchanged or others:
-            self._answer(Answers(unchanged, others))
+    def _make(self, now: datetime, request: ObservationRequest, *, thread: int, outbox: Outbox) -> None:
+        """Make an observation, if it is still wanted."""
+        if not self._board.is_wanted(request.ticket):
+            return
+        outbox.send(after_seconds=_GATHER_SECONDS)
+        self._board.begin(thread, request.ticket, time.monotonic())
+        try:
+            outbox.put(request.ticket, self._observer.observe(request, now=now))
+        except MemoryError:
+            self._give_up(request)
 
     def _answer(self, answers: Answers) -> None:
         content = framed(answers)
