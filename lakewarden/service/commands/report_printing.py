@@ -156,6 +156,9 @@ def summary(report: LakeReport) -> Iterator[str]:
         f"daemon a service is due on {due} of them, and blocked on {blocked}."
     )
     sums = report.totals.values()
+    if not any(part.files or part.deletes for part in sums):
+        yield "No service has work on them."
+        return
     read = _amount(sum(part.files for part in sums), sum(part.bytes for part in sums))
     deleted = _amount(sum(part.deletes for part in sums), sum(part.deletes_bytes for part in sums))
     yield (

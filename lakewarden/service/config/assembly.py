@@ -152,20 +152,17 @@ class Assembly:
             or self._format_at(table.path, location, facts)
         )
         if named is None:
-            self._problem((*at, "format"), "is missing, and nothing at the path tells it")
+            if location is not None and is_in_catalog(location):
+                self._known_catalog(named_in_catalog(location)[0], None, (*at, "path"))
+            else:
+                self._problem((*at, "format"), "is missing, and nothing at the path tells it")
             return None
         table_format = self._format(named, at)
-        catalog = None
-        if location is not None and table_format is not None and is_in_catalog(location):
-            location = self._answered_by_name(location, at)
-            catalog = (
-                None
-                if location is None
-                else self._known_catalog(named_in_catalog(location)[0], table_format, (*at, "path"))
-            )
-            location = None if catalog is None else location
         if table_format is None or location is None:
             return None
+        catalog = None
+        if is_in_catalog(location) and self._answers_by_name(location, at):
+            catalog = self._known_catalog(named_in_catalog(location)[0], table_format, (*at, "path"))
         own = level_of(self._entries[number], TABLE, at, of_a_table=True)
         self._problems += unknown_names(own)
         made, _ = self._making.table(
@@ -179,7 +176,9 @@ class Assembly:
             ),
             *self._levels(own, pattern, at),
         )
-        if made is None or is_in_catalog(made.location) or table.path in facts.places:
+        if is_in_catalog(location):
+            return None if catalog is None else made
+        if made is None or table.path in facts.places:
             return made
         sentence = "does not answer: it is only observed, and its links are not followed, until the next start"
         self._problem((*at, "path"), f"{shown(table.path)} {sentence}", Weight.WARNING)
@@ -189,8 +188,8 @@ class Assembly:
         """Return the format that the catalog of a table has, or that its files tell."""
         if location is None or not is_in_catalog(location):
             return facts.formats.get(path)
-        catalog = self.catalogs.get(named_in_catalog(location)[0])
-        return None if catalog is None else catalog.format.name
+        catalog = self._settings.catalogs.get(named_in_catalog(location)[0])
+        return catalog.format if catalog is not None and catalog.format in self._formats else None
 
     def _levels(self, own: Level, pattern: Pattern | None, at: KeyPath) -> Sequence[Level]:
         """Return the levels of a table, from the most general to the most special."""
@@ -314,8 +313,8 @@ class Assembly:
         able = [table_format.name for table_format in self._formats.values() if _lists_paths(table_format, match)]
         return able[0] if len(able) == 1 else None
 
-    def _answered_by_name(self, location: str, at: KeyPath) -> str | None:
-        """Return the location. Return None, with a problem, if tables of the format are known by their paths."""
+    def _answers_by_name(self, location: str, at: KeyPath) -> bool:
+        """Whether the catalog knows tables by names like this one. If not, there is a problem."""
         name, identifier = named_in_catalog(location)
         catalog = self.catalogs.get(name)
         try:
@@ -323,8 +322,8 @@ class Assembly:
                 catalog.format.shared_name(name, catalog.settings, identifier)
         except PermanentError as wrong:
             self._problem((*at, "path"), str(wrong))
-            return None
-        return location
+            return False
+        return True
 
     def _format(self, name: str, at: KeyPath) -> TableFormat | None:
         table_format = self._formats.get(name)

@@ -99,7 +99,7 @@ def examine(
         changed = ", ".join(changed_keys(started_with, document.values or {}))
         restart = f"needs a restart, because {changed} of the file is read only at the start of the daemon"
         problems = [
-            problem if problem.at in alone else replace(problem, sentence=f"{restart}: {problem.sentence}")
+            problem if problem.at in alone else replace(problem, sentence=f"{restart}. Until then: {problem.sentence}")
             for problem in problems
         ]
     errors = any(problem.weight is Weight.ERROR for problem in problems)

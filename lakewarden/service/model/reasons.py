@@ -120,7 +120,8 @@ BLOCKS: tuple[Reason, ...] = (
     Reason(
         "moved_or_copied",
         "Files that a service would touch may belong to another table.",
-        "Register the table where its writers write, or remove the plans of its original.",
+        "Register the table under the path that its writers use. In a copy, withdraw the plans of its original as the "
+        "remedy says.",
     ),
     Reason(
         "writers_do_it",

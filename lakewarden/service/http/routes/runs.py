@@ -44,9 +44,18 @@ async def requested(
     )
     answer = await answered(future)
     if isinstance(answer, Blocked | NotDue | WouldRun | DoesNotApply):
-        detail = "the mode of the table only lets it be planned" if isinstance(answer, WouldRun) else answer.reason
-        raise ApiError(409, "blocked", detail, remedy_of(answer))
+        raise ApiError(409, "blocked", _why_no_run(answer), remedy_of(answer))
     return answer
+
+
+def _why_no_run(answer: Blocked | NotDue | WouldRun | DoesNotApply) -> str:
+    match answer:
+        case NotDue():
+            return f"no run begins: {answer.reason}"
+        case WouldRun():
+            return "the mode of the table only lets it be planned"
+        case _:
+            return answer.reason
 
 
 def add_runs(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:

@@ -124,7 +124,7 @@ def test_a_pipe_has_no_padding_and_no_broken_line(lake: Path) -> None:
     lines = out.splitlines()
     assert code == 0
     assert all(line == line.rstrip() for line in lines)
-    assert any("if the table is a copy or was moved" in line and line.endswith("who made the plan") for line in lines)
+    assert any("If the table is a copy or was moved" in line and line.endswith("who made the plan") for line in lines)
 
 
 def test_a_database_with_tables_of_one_format_is_no_catalog_of_another(tmp_path: Path) -> None:

@@ -70,6 +70,23 @@ def test_a_table_of_no_catalog_is_refused(tmp_path: Path, path: str, problem: st
     ]
 
 
+def test_the_tables_of_a_wrong_catalog_are_checked_all_the_same(tmp_path: Path) -> None:
+    """The catalog's entry says their format. No problem of theirs is invented, and none is hidden."""
+    catalog = "catalogs: {lake: {format: iceberg, type: glue, warehouse: /x}}"
+    entry = "path: 'catalog://lake/sales.orders', services: {clean: {max_snapshot_agee: 1d}}"
+    wrong, typo = _problems(tmp_path, catalog, f"tables: [{{id: a, {entry}}}]")
+
+    assert wrong.startswith("catalogs.lake: type: must be hadoop, jdbc")
+    assert typo.startswith("tables[0].services.clean.max_snapshot_agee: ")
+
+
+def test_a_table_without_a_format_in_a_catalog_that_is_not_there_lacks_the_catalog(tmp_path: Path) -> None:
+    """Its format would be the catalog's."""
+    assert _problems(tmp_path, LAKE, "tables: [{id: a, path: 'catalog://lak/sales.orders'}]") == [
+        "tables[0].path: there is no catalog 'lak' under catalogs; there is lake"
+    ]
+
+
 def test_a_catalog_of_another_format_is_refused(tmp_path: Path) -> None:
     """Hudi tables are found by their path, whatever a catalog of Iceberg's may say."""
     tables = "tables: [{id: a, format: hudi, path: 'catalog://lake/sales.orders'}]"

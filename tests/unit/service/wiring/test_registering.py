@@ -235,6 +235,7 @@ def test_a_reload_that_needs_a_restart_says_so_and_does_not_deny_what_the_file_h
     daemon.write(catalog, "tables: [{match: 'catalog://shop/*', policy: gone}]")
     first, second = daemon.reloader.reload().problems
     assert "tables[0].match: needs a restart, because catalogs of the file is read only at the start" in first
+    assert "Until then: there is no catalog 'shop'" in first
     assert "there is no policy 'gone'" in second
 
 

@@ -45,6 +45,8 @@ _HELD: Mapping[Action, frozenset[Service]] = {
 """The plans that are judged, and the services by which Hudi would execute them. An empty set means all services: Hudi
 executes such a plan in the course of something else."""
 
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+
 _MARKERS = re.compile(r"MARKERS\d+")
 _SHOWN = 300
 
@@ -179,10 +181,21 @@ def blockers(plans: Iterable[ForeignPlan]) -> Iterator[Blocker]:
             services=plan.services,
             code="moved_or_copied",
             reason=f"{plan}: it is not executed{original}",
-            remedy=f"if the table is a copy or was moved: delete {plan.file}, and the file of its time with .inflight. "
-            "It is planned again. If both places are one folder: register the table under the path that its writers "
-            "use. In any other case: find out who made the plan",
+            remedy="if both places are one folder: register the table under the path that its writers use. If the "
+            f"table is a copy or was moved: {_withdrawal(plan)}. It is planned again. In any other case: find out who "
+            "made the plan",
         )
+
+
+def _withdrawal(plan: ForeignPlan) -> str:
+    """Return how to withdraw a plan. Log files that were written after the plan of a compaction may name its time as
+    their base (layout 1: `HoodieFileGroup.addLogFile`). Without the plan, no reader merges them with
+    the base file before it. Hudi's command line renames them.
+    """
+    if plan.action in _COMPACTIONS:
+        command = f"compaction unschedule --instant {plan.time}"
+        return f"withdraw the plan with hudi-cli ({command}), and do not delete {plan.file}"
+    return f"delete {plan.file}, and the file of its time with .inflight"
 
 
 def _plans(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, FileEntry]]:

@@ -12,9 +12,16 @@ import pytest
 
 from lakewarden.planners.decide import ServiceState, decide
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for, named_folders, stray_folder
+from lakewarden.planners.formats.hudi.deletion.foreign import (
+    ForeignPlan,
+    Stray,
+    blockers,
+    foreign_plan_for,
+    named_folders,
+    stray_folder,
+)
 from lakewarden.planners.formats.hudi.deletion.readers import named_by
-from lakewarden.planners.formats.hudi.metadata.names import Layout, parse
+from lakewarden.planners.formats.hudi.metadata.names import Action, Layout, parse
 from lakewarden.planners.formats.hudi.metadata.payloads import decode
 from lakewarden.planners.formats.hudi.metadata.properties import read_table_properties
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
@@ -379,3 +386,22 @@ def test_no_plan_of_hudis_own_is_foreign_where_it_was_made(name: str, tmp_path: 
     assert judged > 5
     [home] = homes
     assert Home(str(home)).why_outside(f"{home}/p0/f") is None
+
+
+@pytest.mark.parametrize(
+    ("action", "deletes"), [(Action.CLEAN, True), (Action.COMPACTION, False), (Action.LOGCOMPACTION, False)]
+)
+def test_no_remedy_deletes_the_plan_of_a_compaction(action: Action, deletes: bool) -> None:
+    """In the layout of releases before 1.0 log files may name the plan as their base: without it, their rows are
+    separate from those of the base file.
+    """
+    plan = ForeignPlan(
+        action=action,
+        time="20261201000000000",
+        stray=Stray(path="/other/a.parquet", why="lies elsewhere", home="/other"),
+        services=frozenset(),
+        file="/lake/t/.hoodie/timeline/20261201000000000.requested",
+    )
+    (blocker,) = blockers([plan])
+    assert (f": delete {plan.file}" in (blocker.remedy or "")) is deletes
+    assert ("compaction unschedule --instant 20261201000000000" in (blocker.remedy or "")) is not deletes
