@@ -18,7 +18,7 @@ from lakewarden.planners.formats.directory.options import (
     MetastoreOptions,
     PartitionCommitOptions,
 )
-from lakewarden.planners.formats.directory.service_needs import (
+from lakewarden.planners.formats.directory.partitions import (
     MOST_SHOWN,
     PartitionJudgement,
     above_in,

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from lakewarden.planners.formats.directory.listing.folders import DROP, LOG_OF_A_SINK, OURS, Folder
 from lakewarden.planners.formats.directory.options import CompactionOptions, DirectoryTableOptions, Publication
-from lakewarden.planners.formats.directory.service_needs import (
+from lakewarden.planners.formats.directory.partitions import (
     MOST_SHOWN,
     PartitionJudgement,
     above_in,

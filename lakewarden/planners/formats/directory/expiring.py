@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from lakewarden.planners.formats.directory.committing import partition_time
 from lakewarden.planners.formats.directory.listing.folders import LOG_OF_A_SINK, Folder
 from lakewarden.planners.formats.directory.options import DirectoryTableOptions, OrphansOptions, TtlOptions
-from lakewarden.planners.formats.directory.service_needs import (
+from lakewarden.planners.formats.directory.partitions import (
     MOST_SHOWN,
     above_in,
     backlog_of,

@@ -40,7 +40,7 @@ from lakewarden.planners.formats.directory.options import (
     TtlOptions,
     marker_of,
 )
-from lakewarden.planners.formats.directory.service_needs import MOST_SHOWN, shown_path
+from lakewarden.planners.formats.directory.partitions import MOST_SHOWN, shown_path
 from lakewarden.planners.formats.directory.writers import moment, usual_interval
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, InstantKind, Service, State, Timeline

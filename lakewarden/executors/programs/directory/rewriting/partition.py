@@ -19,7 +19,7 @@ from lakewarden.executors.programs.directory.rewriting.by_spark import rewritten
 from lakewarden.planners.formats.directory.listing.folders import REWRITTEN, EntryKind
 from lakewarden.planners.formats.directory.listing.walk import above
 from lakewarden.planners.formats.directory.options import CompactionOptions, FileFormat
-from lakewarden.planners.formats.directory.service_needs import shown_path
+from lakewarden.planners.formats.directory.partitions import shown_path
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.settings import shown
 

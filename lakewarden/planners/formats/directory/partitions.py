@@ -1,4 +1,4 @@
-"""What one service has to do on a directory: its work, or why there is none."""
+"""How far a service is with each partition of a directory, and the words for it."""
 
 from __future__ import annotations
 
