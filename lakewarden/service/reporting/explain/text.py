@@ -149,7 +149,8 @@ def _service(name: str, explanation: TableExplanation) -> _Lines:
     def source(key: str) -> str:
         return _from(explanation, f"services.{name}.{key}")
 
-    yield from _decision(service.decision, now)
+    if service.active_run is None or service.decision is None or service.decision.code != "run_active":
+        yield from _decision(service.decision, now)  # else the line of the run says it
     if service.approval is not None:
         yield "deletes", f"{service.approval.deletes}; asked {_ago(service.approval.asked_at, now)}"
     if service.retries >= _OFTEN:

@@ -295,6 +295,19 @@ def test_a_write_that_has_failed_is_not_in_flight() -> None:
     assert [write.instant for write in explanation.writers.in_flight] == ["20260301025958000"]
 
 
+def test_a_service_that_runs_is_not_called_not_due() -> None:
+    """The line of its run says all."""
+    row = replace(
+        DECIDED[0], service=Service.COMPACTION, decision="NotDue", code="run_active", reason="run run-8 is active"
+    )
+    text = written_out(explain(STATUS, decided=[row], last_runs={}, waiting={}, now=NOW))
+
+    assert "  RUNNING         run-8" in text
+    assert "not due" not in text
+    ended = written_out(explain(replace(STATUS, active=()), decided=[row], last_runs={}, waiting={}, now=NOW))
+    assert "  not due         run run-8 is active" in ended.splitlines()
+
+
 @pytest.mark.parametrize(
     ("code", "ends"),
     [
