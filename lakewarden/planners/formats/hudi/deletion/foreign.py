@@ -46,6 +46,7 @@ _HELD: Mapping[Action, frozenset[Service]] = {
 executes such a plan in the course of something else."""
 
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+_LEAVE_NO_ROWS = frozenset({Action.CLEAN, Action.ROLLBACK})
 
 _MARKERS = re.compile(r"MARKERS\d+")
 _SHOWN = 300
@@ -182,20 +183,23 @@ def blockers(plans: Iterable[ForeignPlan]) -> Iterator[Blocker]:
             code="moved_or_copied",
             reason=f"{plan}: it is not executed{original}",
             remedy="if both places are one folder: register the table under the path that its writers use. If the "
-            f"table is a copy or was moved: {_withdrawal(plan)}. It is planned again. In any other case: find out who "
-            "made the plan",
+            f"table is a copy or was moved: {_withdrawal(plan)}. What is deleted is planned again. In any other case: "
+            "find out who made the plan",
         )
 
 
 def _withdrawal(plan: ForeignPlan) -> str:
-    """Return how to withdraw a plan. Log files that were written after the plan of a compaction may name its time as
-    their base (layout 1: `HoodieFileGroup.addLogFile`). Without the plan, no reader merges them with
-    the base file before it. Hudi's command line renames them.
+    """Return how to withdraw a plan. One that was begun has left files, and an archive beyond it would make them part
+    of the table. In layout 1 log files that were written after the plan of a compaction bear its time. Without the
+    plan, no reader merges them with the base file before it (`HoodieFileGroup.addLogFile`).
     """
-    if plan.action in _COMPACTIONS:
-        command = f"compaction unschedule --instant {plan.time}"
-        return f"withdraw the plan with hudi-cli ({command}), and do not delete {plan.file}"
-    return f"delete {plan.file}, and the file of its time with .inflight"
+    if plan.action in _LEAVE_NO_ROWS:
+        return f"delete {plan.file}, and the file of its time with .inflight"
+    logs = f" and no log file with {plan.time} in its name" if plan.action in _COMPACTIONS else ""
+    return (
+        f"stop its writers. If there is no .inflight of {plan.time}{logs}, delete {plan.file}. Otherwise copy the "
+        "table again from a moment without this plan"
+    )
 
 
 def _plans(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, FileEntry]]:

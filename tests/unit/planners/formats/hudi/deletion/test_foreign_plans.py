@@ -389,11 +389,18 @@ def test_no_plan_of_hudis_own_is_foreign_where_it_was_made(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("action", "deletes"), [(Action.CLEAN, True), (Action.COMPACTION, False), (Action.LOGCOMPACTION, False)]
+    ("action", "conditions"),
+    [
+        (Action.CLEAN, []),
+        (Action.ROLLBACK, []),
+        (Action.CLUSTERING, ["no .inflight of 20261201000000000"]),
+        (Action.COMPACTION, ["no .inflight of 20261201000000000", "no log file with 20261201000000000 in its name"]),
+        (Action.LOGCOMPACTION, ["no .inflight of 20261201000000000", "no log file with 20261201000000000 in its name"]),
+    ],
 )
-def test_no_remedy_deletes_the_plan_of_a_compaction(action: Action, deletes: bool) -> None:
-    """In the layout of releases before 1.0 log files may name the plan as their base: without it, their rows are
-    separate from those of the base file.
+def test_a_remedy_names_the_conditions_under_which_a_plan_may_be_deleted(action: Action, conditions: list[str]) -> None:
+    """A plan that was begun has left files, and in the layout of releases before 1.0 log files bear the time of the
+    plan of a compaction. Without the plan, such files would become part of the table, or their rows would be separate.
     """
     plan = ForeignPlan(
         action=action,
@@ -403,5 +410,7 @@ def test_no_remedy_deletes_the_plan_of_a_compaction(action: Action, deletes: boo
         file="/lake/t/.hoodie/timeline/20261201000000000.requested",
     )
     (blocker,) = blockers([plan])
-    assert (f": delete {plan.file}" in (blocker.remedy or "")) is deletes
-    assert ("compaction unschedule --instant 20261201000000000" in (blocker.remedy or "")) is not deletes
+    remedy = blocker.remedy or ""
+    assert f"delete {plan.file}" in remedy
+    assert all(condition in remedy for condition in conditions)
+    assert ("Otherwise copy the table again" in remedy) is bool(conditions)
